@@ -58,7 +58,7 @@ def diagnose(observation: Observation) -> Report:
     findings = tuple(
         sorted(
             (_finding(group, observation.steps) for group in _merge(observation.growing)),
-            key=lambda finding: (-finding.bytes_per_step, finding.fingerprint),
+            key=_order,
         )
     )
     status = status_of(findings, observation.steps)
@@ -77,6 +77,12 @@ def diagnose(observation: Observation) -> Report:
         overhead=observation.overhead,
         lost=observation.lost,
     )
+
+
+def _order(finding: Finding) -> tuple[float, bool, str]:
+    """Most bytes a step first; among equals what the program made before what followed from it (gradients, state)."""
+    follows = finding.allocated_at.phase in ("backward", "optimizer")
+    return -finding.bytes_per_step, follows, finding.fingerprint
 
 
 def _merge(growing: Iterable[Growing]) -> list[list[Growing]]:

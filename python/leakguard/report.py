@@ -12,11 +12,11 @@ import platform
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakguard import report_file
+from leakguard._version import __version__
 from leakguard.records import RecordError, from_plain, to_plain
 from leakguard.report_file import HOW_TO_MAKE, ReportError
 
@@ -266,12 +266,8 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """The versions of this process. Imports nothing that is not imported yet."""
-    try:
-        own = metadata.version("leakguard")
-    except metadata.PackageNotFoundError:
-        own = "unknown"
     torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
-    return Versions(own, torch, platform.python_version())
+    return Versions(__version__, torch, platform.python_version())
 
 
 def unwatched(why: str, next: str, *, failures: int = 0) -> Report:
