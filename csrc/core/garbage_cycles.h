@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/visibility.h"
 #include <cstddef>
 #include <span>
 #include <unordered_map>
@@ -15,7 +16,7 @@ namespace leakguard {
 using Twins = std::span<const std::pair<NodeId, NodeId>>;
 
 // What keeps unreachable nodes alive: each is on a cycle, or hangs on one.
-class GarbageCycles {
+class LEAKGUARD_API GarbageCycles {
  public:
   // dead: every unreachable node, in ascending order.
   GarbageCycles(const ObjectGraph& graph, std::vector<NodeId> dead, Twins twins);

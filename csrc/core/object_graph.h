@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/visibility.h"
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,7 +11,7 @@
 namespace leakguard {
 
 // A directed graph of numbered objects in compressed rows. Knows nothing of what the numbers stand for.
-class ObjectGraph {
+class LEAKGUARD_API ObjectGraph {
  public:
   void reserve(std::size_t nodes, std::size_t edges);
 
@@ -40,7 +41,7 @@ struct RankedRoot {
 };
 
 // Shortest paths from roots, in tiers: a later tier reaches only what no earlier one did.
-class ShortestPaths {
+class LEAKGUARD_API ShortestPaths {
  public:
   explicit ShortestPaths(const ObjectGraph& graph);
 
@@ -68,7 +69,7 @@ class ShortestPaths {
 };
 
 // Which nodes the roots still reach when the closed ones let go: 1 reached, 0 not.
-std::vector<std::uint8_t> reachableWithout(const ObjectGraph& graph, std::span<const NodeId> roots,
+LEAKGUARD_API std::vector<std::uint8_t> reachableWithout(const ObjectGraph& graph, std::span<const NodeId> roots,
                                            std::span<const NodeId> closed);
 
 }  // namespace leakguard
