@@ -2,9 +2,9 @@
 #include <random>
 #include <vector>
 
-#include "../../csrc/core/address_table.h"
-#include "../../csrc/core/garbage_cycles.h"
-#include "../../csrc/core/object_graph.h"
+#include "core/address_table.h"
+#include "core/garbage_cycles.h"
+#include "core/object_graph.h"
 #include "catch.h"
 
 using leakguard::AddressTable;
