@@ -12,7 +12,6 @@ import platform
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -218,7 +217,7 @@ class Report:
     def __str__(self) -> str:
         from leakguard.render.text import to_text
 
-        return to_text(self)
+        return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
 
 def load(path: str | Path) -> Report:
@@ -266,6 +265,8 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """The versions of this process. Imports nothing that is not imported yet."""
+    from importlib import metadata  # costs more than all of this module, and few ask
+
     try:
         own = metadata.version("leakguard")
     except metadata.PackageNotFoundError:
