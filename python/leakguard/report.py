@@ -218,7 +218,7 @@ class Report:
     def __str__(self) -> str:
         from leakguard.render.text import to_text
 
-        return to_text(self)
+        return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
 
 def load(path: str | Path) -> Report:
@@ -266,6 +266,15 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """The versions of this process. Imports nothing that is not imported yet."""
+<<<<<<< HEAD
+=======
+    from importlib import metadata  # costs more than all of this module, and few ask
+
+    try:
+        own = metadata.version("leakguard")
+    except metadata.PackageNotFoundError:
+        own = "unknown"
+>>>>>>> surface
     torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
     return Versions(__version__, torch, platform.python_version())
 
