@@ -266,15 +266,6 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """The versions of this process. Imports nothing that is not imported yet."""
-<<<<<<< HEAD
-=======
-    from importlib import metadata  # costs more than all of this module, and few ask
-
-    try:
-        own = metadata.version("leakguard")
-    except metadata.PackageNotFoundError:
-        own = "unknown"
->>>>>>> surface
     torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
     return Versions(__version__, torch, platform.python_version())
 
