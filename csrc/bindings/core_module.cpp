@@ -224,6 +224,7 @@ PYBIND11_MODULE(_core, m) {
       .def("rebase", [](Watch& self) { self.history.rebase(); })
       .def_property_readonly("steps", [](const Watch& self) { return self.history.steps(); })
       .def_property_readonly("base", [](const Watch& self) { return self.history.base(); })
+      .def("growing", [](const Watch& self) { return self.growth.growing(); })
       .def(
           "evidence",
           [](const Watch& self) {

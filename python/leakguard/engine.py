@@ -10,9 +10,11 @@ import torch
 from leakguard._native import core
 from leakguard.code_rules import code_rules
 from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.holders import HolderSearch
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
 from leakguard.steps import StepFinder
+from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
 
 __all__ = ["Engine"]
@@ -36,6 +38,7 @@ class Engine:
         core.set_code_rules(code_rules(user_code))
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
+        self._holders = HolderSearch()
         self._trouble = {"cpu": why} if (why := core.attach_cpu()) else {}
         self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
         core.plug_sockets()
@@ -68,11 +71,23 @@ class Engine:
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
+        growing = [evidence[0] for evidence in self._watch.evidence()]
+        if growing:
+            self._holders.look(growing, self._watch.steps - self._watch.base)
         return diagnose(self._observation(len(failures), seconds))
 
+    def progress(self) -> str:
+        """A few words on the run so far."""
+        allocated = ", ".join(f"{device} {format_bytes(core.counts(device)[1])}" for device in core.devices())
+        growing = len(self._watch.growing())
+        suspects = f", {growing} call sites under suspicion" if growing else ""
+        return f"step {self._watch.steps - self._watch.base}, {allocated}{suspects}"
+
     def _mark(self) -> None:
-        self._watch.mark(time.perf_counter() - self._began)
+        elapsed = time.perf_counter() - self._began
+        fresh = self._watch.mark(elapsed) > 0
         self._modules.refresh_if_unknown()
+        self._holders.consider(self._watch.growing(), fresh, self._watch.steps - self._watch.base, elapsed)
         if self._steps.source != "forward":
             core.seek_root_modules(None)
 
@@ -116,6 +131,7 @@ class Engine:
             bytes=size,
             blocks_per_step=blocks_per_step,
             bytes_per_step=bytes_per_step,
+            held=self._holders.held(group),
         )
 
     def _usage(self, device: str) -> DeviceUsage:
