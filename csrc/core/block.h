@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/visibility.h"
+
 namespace leakguard {
 
 // Where a block lives. CUDA devices keep their index; host memory has two rows of its own.
@@ -19,11 +21,11 @@ constexpr int indexOf(DeviceKey device) noexcept {
 constexpr bool isCuda(DeviceKey device) noexcept {
   return indexOf(device) < kCudaDevices;
 }
-std::string nameOf(DeviceKey device); // "cuda:0", "cpu", "pinned"
+LEAKGUARD_API std::string nameOf(DeviceKey device); // "cuda:0", "cpu", "pinned"
 
 // What the program was doing when a block was born.
 enum class Phase : uint8_t { Other = 0, Forward = 1, Backward = 2, Optimizer = 3 };
-const char* nameOf(Phase phase) noexcept;
+LEAKGUARD_API const char* nameOf(Phase phase) noexcept;
 
 enum class BlockState : uint8_t {
   Free = 0, // the record is not in use
@@ -36,6 +38,7 @@ inline constexpr uint8_t kRaw = 1; // no tensor: raw_alloc and friends
 inline constexpr uint8_t kReplay = 2; // born while a pool's checkpoint was restored
 inline constexpr uint8_t kSeeded = 4; // found in a snapshot when watching began late: birth unknown
 inline constexpr uint8_t kUserLineInBackward = 8; // the line ran inside the backward pass (a hook, a custom Function)
+inline constexpr uint8_t kPrivatePool = 16; // in the pool of a captured graph, or in a MemPool
 } // namespace block_flag
 
 // One live block. Bytes are what the program requested; what the allocator set aside is joined in at report time.
