@@ -1,0 +1,8 @@
+"""`python -m leakguard`."""
+
+import sys
+
+from leakguard.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

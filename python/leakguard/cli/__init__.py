@@ -1,0 +1,56 @@
+"""The command line: one file a command, each with `add_parser` and a function from its arguments to an exit
+code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from leakguard.cli import run, show
+from leakguard.report import ReportError, versions
+
+COMMANDS = (run, show)
+
+EPILOG = """\
+examples:
+  python -m leakguard run train.py --epochs 3      watch a training script, change nothing in it
+  python -m leakguard show report.json             read a saved report again
+
+exit codes: 2 for a command that makes no sense or a file that cannot be used; each command lists its own.
+LEAKGUARD=0 in the environment makes leakguard do nothing at all.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code. `argv` lacks the program's name; None means the real
+    one."""
+    parser = _parser()
+    options = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if options.version:
+        print("leakguard", versions().leakguard)
+        return 0
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        code: int = options.execute(options)
+    except ReportError as error:
+        print(f"leakguard: {error}", file=sys.stderr)
+        return 2
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="leakguard",
+        description="Finds tensor-memory leaks in PyTorch training: which line makes them, what keeps them.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and stop")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser

@@ -1,0 +1,1 @@
+"""Renderers: each shows a report and computes nothing."""
