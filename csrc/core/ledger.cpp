@@ -33,8 +33,8 @@ void Ledger::born(
     const Context& context,
     uint32_t stream,
     uint16_t pool) noexcept {
-  constexpr uint8_t kOfKey =
-      block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay | block_flag::kSeeded;
+  constexpr uint8_t kOfKey = block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay |
+      block_flag::kSeeded | block_flag::kPrivatePool;
   GroupKey key{context.line, context.via, context.forwardLine, device, context.phase, uint8_t(context.flags & kOfKey)};
   const uint32_t group = groups_.groupFor(key);
   groups_.describe(group, context.module, context.node);
