@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakguard import report_file
+from leakguard._version import __version__
 from leakguard.records import RecordError, from_plain, to_plain
 from leakguard.report_file import HOW_TO_MAKE, ReportError
 
@@ -265,14 +266,8 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """The versions of this process. Imports nothing that is not imported yet."""
-    from importlib import metadata  # costs more than all of this module, and few ask
-
-    try:
-        own = metadata.version("leakguard")
-    except metadata.PackageNotFoundError:
-        own = "unknown"
     torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
-    return Versions(own, torch, platform.python_version())
+    return Versions(__version__, torch, platform.python_version())
 
 
 def unwatched(why: str, next: str, *, failures: int = 0) -> Report:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from leakguard.fingerprint import fingerprint
 from leakguard.report import Link
 

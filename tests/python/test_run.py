@@ -13,10 +13,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from script_endings import ENDINGS
+
 from leakguard.cli.run import report_path
 from leakguard.cli.target import Target, split_arguments
 from leakguard.report import Report, load
-from script_endings import ENDINGS
 
 FAKE_GUARD = Path(__file__).with_name("fake_guard")
 PACKAGE = Path(__file__).parents[2] / "python"

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
+
 from leakguard.render.text import print_line, print_report, to_text
 from leakguard.render.wording import short_path, shorten, visible
 from leakguard.report import DeviceUsage, Link, Place, Report
-from rich.cells import cell_len
-from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -1,0 +1,251 @@
+// _core: what Python sees of the ledger. No logic: values in, values out. python/leakguard/_core.pyi is the contract.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+
+#include "bindings/module_search.h"
+#include "core/call_site.h"
+#include "core/growth.h"
+#include "core/ledger.h"
+#include "core/module_table.h"
+#include "core/step_history.h"
+#include "interpreter/running_line.h"
+#include "torch/cpu_allocator.h"
+#include "torch/engine_context.h"
+
+namespace py = pybind11;
+using namespace leakguard;
+
+namespace {
+
+py::str decoded(const std::string& text) { // file names may hold bytes that are no text
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+DeviceKey deviceOf(const std::string& name) {
+  for (int index = 0; index < kDevices; ++index) {
+    if (nameOf(static_cast<DeviceKey>(index)) == name) {
+      return static_cast<DeviceKey>(index);
+    }
+  }
+  throw py::value_error("no such device: " + name);
+}
+
+py::tuple placeOf(uint32_t id) {
+  const Line line = lines().at(id);
+  return py::make_tuple(
+      decoded(line.file), decoded(line.function), line.line, line.endLine, line.column, line.endColumn);
+}
+
+py::tuple groupOf(uint32_t id) {
+  const SiteGroups& groups = ledger().groups();
+  const GroupKey key = groups.key(id);
+  return py::make_tuple(
+      nameOf(key.device),
+      nameOf(key.phase),
+      key.line,
+      key.via,
+      key.forwardLine,
+      decoded(moduleNames().at(groups.module(id))),
+      decoded(nodeNames().at(groups.node(id))),
+      key.flags);
+}
+
+py::tuple tupleOf(const Block& block) {
+  return py::make_tuple(
+      block.address,
+      block.requested,
+      nameOf(block.device),
+      block.step,
+      block.group,
+      decoded(moduleNames().at(block.module)),
+      decoded(nodeNames().at(block.node)),
+      block.state == BlockState::PendingFree,
+      block.flags,
+      block.thread,
+      block.birth);
+}
+
+py::tuple tupleOf(const Evidence& evidence) {
+  return py::make_tuple(
+      evidence.group,
+      evidence.firstStep,
+      evidence.lastStep,
+      evidence.birthSteps,
+      evidence.live.blocks,
+      evidence.live.bytes,
+      evidence.blocksPerStep,
+      evidence.bytesPerStep,
+      evidence.seenAt);
+}
+
+py::tuple tupleOf(const Mark& mark) {
+  py::list devices;
+  for (const DeviceStep& row : mark.devices) {
+    devices.append(py::make_tuple(nameOf(row.device), row.allocated, row.trough, row.peak, row.consumed));
+  }
+  return py::make_tuple(mark.firstStep, mark.step, mark.seconds, py::tuple(devices));
+}
+
+// The step history of one watch and what is growing in it.
+struct Watch {
+  StepHistory history{ledger()};
+  Growth growth{ledger().groups(), history};
+
+  uint32_t mark(double seconds) {
+    history.mark(seconds);
+    return growth.observe();
+  }
+};
+
+void bindLedger(py::module_& m) {
+  m.def("set_watching", &setWatching, py::arg("on"));
+  m.def("watching", &watching);
+  m.def("alive", &alive);
+  m.def("devices", [] {
+    py::list seen;
+    for (int index = 0; index < kDevices; ++index) {
+      if (ledger().seen(static_cast<DeviceKey>(index))) {
+        seen.append(nameOf(static_cast<DeviceKey>(index)));
+      }
+    }
+    return seen;
+  });
+  m.def(
+      "counts",
+      [](const std::string& device) {
+        const DeviceCounts counts = ledger().counts(deviceOf(device));
+        return py::make_tuple(
+            counts.liveBlocks,
+            counts.liveBytes,
+            counts.pendingBlocks,
+            counts.pendingBytes,
+            counts.bornBlocks,
+            counts.bornBytes);
+      },
+      py::arg("device"));
+  m.def("blocks", [] {
+    const Snapshot snapshot = ledger().snapshot();
+    py::list blocks(snapshot.blocks.size());
+    for (size_t i = 0; i < snapshot.blocks.size(); ++i) {
+      blocks[i] = tupleOf(snapshot.blocks[i]);
+    }
+    return blocks;
+  });
+  m.def("group", &groupOf, py::arg("group"));
+  m.def("group_count", [] { return ledger().groups().size(); });
+  m.def(
+      "group_windows",
+      [](uint32_t group) {
+        py::list windows;
+        for (const BirthWindow& window : ledger().groups().windows(group)) {
+          windows.append(
+              py::make_tuple(window.first, window.last, window.birthSteps, window.blocks, window.bytes));
+        }
+        return windows;
+      },
+      py::arg("group"));
+  m.def("line", &placeOf, py::arg("line"));
+  m.def("lost", [] {
+    const LostCounts lost = ledger().lost();
+    return py::make_tuple(lost.droppedBirths, lost.unknownBirths, lost.replacedBlocks, lines().refused());
+  });
+  m.def("host_bytes", [] { return ledger().hostBytes(); });
+  m.def("allocator_seconds", &SampledCost::seconds);
+}
+
+void bindCapture(py::module_& m) {
+  m.def("plug_sockets", [] {
+    plugLineSocket(&readRunningLine);
+    plugNodeSocket(&readCurrentNode, &rememberForwardLine);
+  });
+  m.def("unplug_sockets", [] {
+    plugLineSocket(nullptr);
+    plugNodeSocket(nullptr, nullptr);
+  });
+  m.def(
+      "set_code_rules",
+      [](const std::vector<std::pair<std::string, int>>& rules) {
+        std::vector<CodeRule> converted;
+        converted.reserve(rules.size());
+        for (const auto& [prefix, kind] : rules) {
+          converted.push_back({prefix, static_cast<CodeKind>(kind)});
+        }
+        setCodeRules(std::move(converted));
+      },
+      py::arg("rules"));
+  m.attr("CODE_USER") = static_cast<int>(CodeKind::User);
+  m.attr("CODE_LIBRARY") = static_cast<int>(CodeKind::Library);
+  m.attr("CODE_STANDARD") = static_cast<int>(CodeKind::Standard);
+  m.attr("CODE_TORCH") = static_cast<int>(CodeKind::Torch);
+  m.def("attach_cpu", [] { return attachCpuAllocator().why; });
+  m.def("detach_cpu", &detachCpuAllocator);
+  m.def("cpu_attached", &cpuAllocatorAttached);
+}
+
+void bindModules(py::module_& m) {
+  m.def(
+      "put_module",
+      [](uint64_t address, const std::string& name) { return modules().put(address, moduleNames().intern(name)); },
+      py::arg("address"),
+      py::arg("name"));
+  m.def("drop_module", [](uint64_t address) { modules().drop(address); }, py::arg("address"));
+  m.def("clear_modules", [] { modules().clear(); });
+  m.def("take_unknown_modules", &takeUnknownModules);
+  m.def("seek_root_modules", &seekRootModulesFor, py::arg("found"));
+  m.def("seen_root_modules", &seenRootModules);
+  m.def("instances_of", &instancesOf, py::arg("cls"));
+}
+
+} // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The ledger of live blocks, its steps and its growth. Internal: leakguard's own modules are the surface.";
+  bindLedger(m);
+  bindCapture(m);
+  bindModules(m);
+  py::class_<Watch>(m, "Watch")
+      .def(py::init<>())
+      .def("mark", &Watch::mark, py::arg("seconds"))
+      .def("rebase", [](Watch& self) { self.history.rebase(); })
+      .def_property_readonly("steps", [](const Watch& self) { return self.history.steps(); })
+      .def_property_readonly("base", [](const Watch& self) { return self.history.base(); })
+      .def(
+          "evidence",
+          [](const Watch& self) {
+            py::list found;
+            for (const Evidence& evidence : self.growth.evidence()) {
+              found.append(tupleOf(evidence));
+            }
+            return found;
+          })
+      .def(
+          "rows",
+          [](const Watch& self) {
+            py::list rows;
+            for (const Mark& mark : self.history.rows()) {
+              rows.append(tupleOf(mark));
+            }
+            return rows;
+          })
+      .def("nearest", [](const Watch& self, uint32_t step) { return self.history.nearest(step); }, py::arg("step"))
+      .def(
+          "diff",
+          [](const Watch& self, uint32_t from, uint32_t to) -> py::object {
+            const auto changes = self.history.diff(from, to);
+            if (!changes) {
+              return py::none();
+            }
+            py::list rows;
+            for (const GroupChange& change : *changes) {
+              rows.append(py::make_tuple(
+                  change.group, change.change.blocks, change.change.bytes, change.now.blocks, change.now.bytes));
+            }
+            return rows;
+          },
+          py::arg("from_step"),
+          py::arg("to_step"))
+      .def("host_bytes", [](const Watch& self) { return self.history.hostBytes(); });
+}

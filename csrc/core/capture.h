@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/block.h"
+#include "core/visibility.h"
+
+namespace leakguard {
+
+// Why a block is being born, as far as the allocating thread knows.
+struct Context {
+  uint32_t line = 0; // innermost line of the user's own code (LineTable), 0 = unknown
+  uint32_t via = 0; // innermost line outside torch and the standard library, when it is not `line`
+  uint32_t forwardLine = 0; // born in backward: the line that made the autograd node
+  uint32_t module = 0; // path of the innermost running module (moduleNames)
+  uint32_t node = 0; // name of the running autograd node (nodeNames)
+  uint16_t thread = 0; // number of the thread, from 1
+  Phase phase = Phase::Other;
+  uint8_t flags = 0; // block_flag
+};
+
+// The two sockets: the running line (an interpreter) and the running autograd node (torch). A program without one leaves
+// it empty. What is plugged in is called on the allocating thread, without the GIL, before any allocator lock is taken; it
+// takes no lock but a leaf, allocates from no tracked allocator, and touches no reference count of the interpreter.
+//
+// readLine fills line, via, module, phase (Forward or Optimizer) and kUserLineInBackward; `phase` is Backward already when
+// a node runs. readNode sets phase, node and forwardLine and returns whether this thread runs an autograd node.
+// rememberForward keeps context.line as the forward line of the nodes this thread has made since it was last called.
+LEAKGUARD_API void plugLineSocket(void (*readLine)(Context&) noexcept) noexcept;
+LEAKGUARD_API void plugNodeSocket(
+    bool (*readNode)(Context&) noexcept,
+    void (*rememberForward)(const Context&) noexcept) noexcept;
+
+// The context of the allocation that this thread is about to make.
+LEAKGUARD_API Context captureContext() noexcept;
+
+// Hand-over from an allocator wrapper, which captures before the allocator's lock, to a tracker that runs under it.
+struct PendingContext {
+  Context context;
+  bool set = false;
+  bool replay = false; // a checkpoint is being restored on this thread
+};
+LEAKGUARD_API PendingContext* pendingContext() noexcept; // this thread's; nullptr when out of memory
+
+// Time spent in the allocator's path, from one event in 256 that is timed: put one on the stack around the work.
+class LEAKGUARD_API SampledCost {
+ public:
+  SampledCost() noexcept;
+  ~SampledCost();
+  SampledCost(const SampledCost&) = delete;
+  SampledCost& operator=(const SampledCost&) = delete;
+
+  static double seconds() noexcept; // estimated total of all threads
+
+ private:
+  int64_t began_ = 0; // ns; 0 = this event is not timed
+};
+
+} // namespace leakguard

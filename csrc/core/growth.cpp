@@ -1,0 +1,183 @@
+#include "core/growth.h"
+
+#include <algorithm>
+#include <array>
+
+namespace leakguard {
+namespace {
+
+// The windows that count, and what they add up to.
+struct Survivors {
+  std::vector<BirthWindow> windows;
+  uint32_t birthSteps = 0;
+  int64_t blocks = 0;
+  int64_t bytes = 0;
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to) {
+  Survivors kept;
+  for (const BirthWindow& window : windows) {
+    if (window.blocks == 0 || window.first < from || window.last > to) {
+      continue;
+    }
+    if (kept.windows.empty()) {
+      kept.first = window.first;
+    }
+    kept.last = window.last;
+    kept.birthSteps += window.birthSteps;
+    kept.blocks += window.blocks;
+    kept.bytes += window.bytes;
+    kept.windows.push_back(window);
+  }
+  return kept;
+}
+
+int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
+  int64_t blocks = 0;
+  for (const BirthWindow& window : survivors.windows) {
+    blocks += window.first > step ? window.blocks : 0;
+  }
+  return blocks;
+}
+
+// Whether the births are spread over their time: some in each of the last three quarters, enough in the second half.
+bool spread(const Survivors& survivors, uint32_t to) {
+  const double length = to - survivors.first + 1.0;
+  std::array<double, 4> quarters{};
+  for (const BirthWindow& window : survivors.windows) {
+    // A merged window's births are spread over its span.
+    const double span = window.last - window.first + 1.0;
+    for (size_t q = 0; q < 4; ++q) {
+      const double begin = std::max<double>(window.first - survivors.first, length * static_cast<double>(q) / 4);
+      const double end =
+          std::min<double>(window.last - survivors.first + 1.0, length * static_cast<double>(q + 1) / 4);
+      quarters[q] += end > begin ? window.birthSteps * (end - begin) / span : 0;
+    }
+  }
+  const double all = survivors.birthSteps;
+  const double late = quarters[2] + quarters[3];
+  return quarters[1] > 0 && quarters[2] > 0 && quarters[3] > 0 && late >= 0.3 * all && quarters[3] >= 0.1 * all;
+}
+
+// Whether live blocks rose by what was born since about `step`.
+bool rose(uint32_t group, const Survivors& survivors, uint32_t step, uint32_t newest, const StepHistory& history) {
+  const std::optional<uint32_t> reference = history.nearest(step);
+  const uint32_t since = reference.value_or(0);
+  const int64_t before = reference ? history.countAt(since, group).blocks : 0;
+  const int64_t change = history.countAt(newest, group).blocks - before;
+  const int64_t born = blocksBornAfter(survivors, since);
+  return born > 0 && change * 2 >= born;
+}
+
+} // namespace
+
+std::optional<Evidence> Growth::judge(
+    uint32_t group,
+    std::span<const BirthWindow> windows,
+    const StepHistory& history) {
+  const uint32_t steps = history.steps();
+  const uint32_t from = history.base() + kWarmup;
+  if (steps < from + kFirm + kTail) {
+    return std::nullopt;
+  }
+  const uint32_t newest = steps - 1;
+  const uint32_t to = newest - kTail;
+  const Survivors survivors = countable(windows, from, to);
+  if (survivors.birthSteps < kFirm) {
+    return std::nullopt;
+  }
+  const double spacing = (survivors.last - survivors.first) / (survivors.birthSteps - 1.0);
+  if (to - survivors.last > 3 * spacing + 2 || !spread(survivors, to)) {
+    return std::nullopt;
+  }
+
+  // The latest four births, or a quarter of all when that is more.
+  const uint32_t enough = std::max<uint32_t>(4, survivors.birthSteps / 4);
+  uint32_t counted = 0;
+  uint32_t recent = survivors.last;
+  for (auto window = survivors.windows.rbegin(); window != survivors.windows.rend() && counted < enough; ++window) {
+    counted += window->birthSteps;
+    recent = window->first;
+  }
+  const uint32_t middle = survivors.first + (to - survivors.first) / 2;
+  if (!rose(group, survivors, recent - 1, newest, history) || !rose(group, survivors, middle, newest, history)) {
+    return std::nullopt;
+  }
+
+  const LiveCount live = history.countAt(newest, group);
+  const Tide tide = history.tide(group);
+  const bool pastFormer = live.blocks > tide.formerPeak + tide.formerPeak / 4;
+  if (tide.formerPeak > 0 && !pastFormer && newest - tide.rising <= 2 * tide.formerLength) {
+    return std::nullopt;
+  }
+
+  Evidence evidence;
+  evidence.group = group;
+  evidence.firstStep = survivors.first;
+  evidence.lastStep = survivors.last;
+  evidence.birthSteps = survivors.birthSteps;
+  evidence.live = live;
+  const double length = to - survivors.first + 1.0;
+  evidence.bytesPerStep = static_cast<double>(survivors.bytes) / length;
+  evidence.blocksPerStep = static_cast<double>(survivors.blocks) / length;
+  evidence.seenAt = newest;
+  return evidence;
+}
+
+std::vector<Evidence> Growth::look() const {
+  std::vector<Evidence> found;
+  const uint32_t steps = history_.steps();
+  if (steps == history_.base()) {
+    return found;
+  }
+  const uint32_t newest = steps - 1;
+  const uint32_t groups = groups_.size();
+  for (uint32_t group = 0; group < groups; ++group) {
+    if (history_.countAt(newest, group).blocks < int64_t{kFirm}) { // most groups have next to nothing alive
+      continue;
+    }
+    const std::vector<BirthWindow> windows = groups_.windows(group);
+    if (std::optional<Evidence> evidence = judge(group, windows, history_)) {
+      found.push_back(*evidence);
+    }
+  }
+  return found;
+}
+
+uint32_t Growth::observe() {
+  const uint32_t steps = history_.steps();
+  const std::lock_guard guard(mutex_);
+  const uint32_t pause = std::clamp<uint32_t>(lookedAt_ / 16, 1, 16);
+  if (steps < lookedAt_ + pause) {
+    return 0;
+  }
+  lookedAt_ = steps;
+  std::vector<Evidence> found = look();
+  uint32_t fresh = 0;
+  for (const Evidence& evidence : found) {
+    const bool known = std::any_of(
+        last_.begin(), last_.end(), [&](const Evidence& old) { return old.group == evidence.group; });
+    fresh += known ? 0 : 1;
+  }
+  last_ = std::move(found);
+  return fresh;
+}
+
+std::vector<Evidence> Growth::evidence() const {
+  const std::lock_guard guard(mutex_);
+  std::vector<Evidence> found = look();
+  const uint32_t steps = history_.steps();
+  for (const Evidence& old : last_) {
+    const bool again =
+        std::any_of(found.begin(), found.end(), [&](const Evidence& now) { return now.group == old.group; });
+    // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop.
+    if (!again && steps > history_.base() && history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
+      found.push_back(old);
+    }
+  }
+  return found;
+}
+
+} // namespace leakguard

@@ -1,0 +1,228 @@
+#include "core/ledger.h"
+
+#include <pthread.h>
+
+#include <exception>
+#include <mutex>
+
+namespace leakguard {
+
+Ledger::Shard& Ledger::shardOf(DeviceKey device, uint64_t address) noexcept {
+  if (isCuda(device)) {
+    return shards_[indexOf(device)];
+  }
+  return shards_[kCudaDevices + (mixBits(address) >> 58)];
+}
+
+void Ledger::shift(Totals& totals, int64_t bytes, int64_t blocks) noexcept {
+  totals.liveBlocks.fetch_add(blocks, std::memory_order_relaxed);
+  const int64_t now = totals.liveBytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::atomic<int64_t>& extreme = bytes >= 0 ? totals.peak : totals.trough;
+  int64_t seen = extreme.load(std::memory_order_relaxed);
+  while ((bytes >= 0 ? now > seen : now < seen) &&
+         !extreme.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
+void Ledger::born(
+    DeviceKey device,
+    uint64_t address,
+    uint64_t requested,
+    const Context& context,
+    uint32_t stream,
+    uint16_t pool) noexcept {
+  constexpr uint8_t kOfKey =
+      block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay | block_flag::kSeeded;
+  GroupKey key{context.line, context.via, context.forwardLine, device, context.phase, uint8_t(context.flags & kOfKey)};
+  const uint32_t group = groups_.groupFor(key);
+  groups_.describe(group, context.module, context.node);
+  const uint32_t counted = groups_.born(group, step(), static_cast<int64_t>(requested));
+
+  Shard& shard = shardOf(device, address);
+  Block old{};
+  bool dropped = false;
+  {
+    const std::lock_guard guard(shard.lock);
+    try {
+      const auto [block, fresh] = shard.blocks.insert(address);
+      if (!fresh) {
+        old = block;
+        ++shard.replaced;
+      }
+      block.requested = requested;
+      block.birth = ++shard.births;
+      block.step = counted;
+      block.group = group;
+      block.module = context.module;
+      block.node = context.node;
+      block.stream = stream;
+      block.thread = context.thread;
+      block.pool = pool;
+      block.device = device;
+      block.state = BlockState::Live;
+      block.flags = context.flags;
+      ++shard.bornBlocks[column(device)];
+      shard.bornBytes[column(device)] += requested;
+      shard.unknownBirths += (context.flags & block_flag::kSeeded) != 0 ? 1 : 0;
+    } catch (const std::exception&) {
+      ++shard.dropped;
+      dropped = true;
+    }
+  }
+  if (dropped) {
+    groups_.died(group, counted, static_cast<int64_t>(requested));
+    return;
+  }
+  if (old.state != BlockState::Free) {
+    forget(old);
+  }
+  Totals& totals = totals_[indexOf(device)];
+  if (!totals.seen.load(std::memory_order_relaxed)) {
+    totals.seen.store(true, std::memory_order_relaxed);
+  }
+  shift(totals, static_cast<int64_t>(requested), 1);
+}
+
+void Ledger::forget(const Block& block) noexcept {
+  Totals& totals = totals_[indexOf(block.device)];
+  const auto bytes = static_cast<int64_t>(block.requested);
+  if (block.state == BlockState::PendingFree) {
+    totals.pendingBytes.fetch_sub(bytes, std::memory_order_relaxed);
+    totals.pendingBlocks.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  groups_.died(block.group, block.step, bytes);
+  shift(totals, -bytes, -1);
+}
+
+void Ledger::freeRequested(DeviceKey device, uint64_t address) noexcept {
+  Shard& shard = shardOf(device, address);
+  Block asked{};
+  {
+    const std::lock_guard guard(shard.lock);
+    Block* block = shard.blocks.find(address);
+    if (block == nullptr || block->state == BlockState::PendingFree) {
+      return;
+    }
+    asked = *block;
+    block->state = BlockState::PendingFree;
+  }
+  forget(asked);
+  Totals& totals = totals_[indexOf(device)];
+  totals.pendingBytes.fetch_add(static_cast<int64_t>(asked.requested), std::memory_order_relaxed);
+  totals.pendingBlocks.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Ledger::retired(DeviceKey device, uint64_t address) noexcept {
+  Shard& shard = shardOf(device, address);
+  Block dead{};
+  {
+    const std::lock_guard guard(shard.lock);
+    if (!shard.blocks.erase(address, dead)) {
+      return false;
+    }
+  }
+  forget(dead);
+  return true;
+}
+
+DeviceCounts Ledger::counts(DeviceKey device) const noexcept {
+  DeviceCounts counts;
+  const Totals& totals = totals_[indexOf(device)];
+  counts.liveBlocks = totals.liveBlocks.load(std::memory_order_relaxed);
+  counts.liveBytes = totals.liveBytes.load(std::memory_order_relaxed);
+  counts.pendingBlocks = totals.pendingBlocks.load(std::memory_order_relaxed);
+  counts.pendingBytes = totals.pendingBytes.load(std::memory_order_relaxed);
+  const bool cuda = isCuda(device);
+  const int first = cuda ? indexOf(device) : kCudaDevices;
+  const int last = cuda ? first + 1 : kCudaDevices + kHostShards;
+  for (int i = first; i < last; ++i) {
+    const std::lock_guard guard(shards_[i].lock);
+    counts.bornBlocks += shards_[i].bornBlocks[column(device)];
+    counts.bornBytes += shards_[i].bornBytes[column(device)];
+  }
+  return counts;
+}
+
+Ledger::Range Ledger::takeRange(DeviceKey device) noexcept {
+  Totals& totals = totals_[indexOf(device)];
+  const int64_t now = totals.liveBytes.load(std::memory_order_relaxed);
+  const Range range{
+      totals.trough.exchange(now, std::memory_order_relaxed), totals.peak.exchange(now, std::memory_order_relaxed)};
+  return {range.trough < now ? range.trough : now, range.peak > now ? range.peak : now};
+}
+
+Snapshot Ledger::snapshot() const {
+  Snapshot copy;
+  copy.step = step();
+  for (const Shard& shard : shards_) {
+    // Room is made outside the lock; what was born in between is fetched by trying again.
+    for (;;) {
+      size_t wanted = 0;
+      {
+        const std::lock_guard guard(shard.lock);
+        wanted = copy.blocks.size() + shard.blocks.size();
+        if (wanted <= copy.blocks.capacity()) {
+          shard.blocks.forEach([&](const Block& block) { copy.blocks.push_back(block); });
+          break;
+        }
+      }
+      copy.blocks.reserve(wanted + wanted / 4 + 16);
+    }
+  }
+  return copy;
+}
+
+LostCounts Ledger::lost() const noexcept {
+  LostCounts lost;
+  for (const Shard& shard : shards_) {
+    const std::lock_guard guard(shard.lock);
+    lost.droppedBirths += shard.dropped;
+    lost.replacedBlocks += shard.replaced;
+    lost.unknownBirths += shard.unknownBirths;
+  }
+  return lost;
+}
+
+size_t Ledger::hostBytes() const noexcept {
+  size_t bytes = sizeof(Ledger) + groups_.hostBytes();
+  for (const Shard& shard : shards_) {
+    const std::lock_guard guard(shard.lock);
+    bytes += shard.blocks.hostBytes();
+  }
+  return bytes;
+}
+
+namespace {
+
+std::atomic<bool> watchingNow{false};
+std::atomic<bool> aliveNow{true};
+
+void silenceInChild() noexcept {
+  watchingNow.store(false, std::memory_order_relaxed);
+  aliveNow.store(false, std::memory_order_relaxed);
+}
+
+} // namespace
+
+Ledger& ledger() {
+  static auto* instance = [] {
+    pthread_atfork(nullptr, nullptr, silenceInChild);
+    return new Ledger;
+  }();
+  return *instance;
+}
+
+bool watching() noexcept {
+  return watchingNow.load(std::memory_order_relaxed);
+}
+
+void setWatching(bool on) noexcept {
+  watchingNow.store(on && alive(), std::memory_order_relaxed);
+}
+
+bool alive() noexcept {
+  return aliveNow.load(std::memory_order_relaxed);
+}
+
+} // namespace leakguard

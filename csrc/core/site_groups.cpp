@@ -1,0 +1,164 @@
+#include "core/site_groups.h"
+
+#include <mutex>
+#include <new>
+
+#include "core/block_table.h"
+
+namespace leakguard {
+namespace {
+
+uint64_t hashOf(const GroupKey& key) noexcept {
+  const uint64_t rest = static_cast<uint64_t>(key.device) | static_cast<uint64_t>(key.phase) << 8 |
+      static_cast<uint64_t>(key.flags) << 16 | static_cast<uint64_t>(key.forwardLine) << 32;
+  return mixBits((static_cast<uint64_t>(key.line) << 32 | key.via) + 0x9e3779b97f4a7c15ULL * mixBits(rest + 1));
+}
+
+uint32_t tagOf(uint64_t hash) noexcept {
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  return tag != 0 ? tag : 1;
+}
+
+constexpr uint32_t kNone = ~0U;
+constexpr uint32_t kProbes = 64;
+
+} // namespace
+
+SiteGroups::SiteGroups() : slots_(new Slot[kSlots]) {
+  append(GroupKey{}, hashOf(GroupKey{})); // group 0: unknown, and everything once the table is full
+}
+
+SiteGroups::~SiteGroups() {
+  for (auto& chunk : chunks_) {
+    delete chunk.load();
+  }
+}
+
+uint32_t SiteGroups::lookUp(const GroupKey& key, uint64_t hash, uint32_t& slot) const noexcept {
+  const uint32_t tag = tagOf(hash);
+  slot = static_cast<uint32_t>(hash) & (kSlots - 1);
+  for (uint32_t probe = 0; probe < kProbes; ++probe, slot = (slot + 1) & (kSlots - 1)) {
+    const uint32_t seen = slots_[slot].tag.load(std::memory_order_acquire);
+    if (seen == 0) {
+      return kNone;
+    }
+    if (seen == tag) {
+      const uint32_t candidate = slots_[slot].group.load(std::memory_order_relaxed);
+      if (group(candidate).key == key) {
+        return candidate;
+      }
+    }
+  }
+  slot = kNone;
+  return kNone;
+}
+
+uint32_t SiteGroups::groupFor(const GroupKey& key) noexcept {
+  const uint64_t hash = hashOf(key);
+  uint32_t slot = 0;
+  const uint32_t known = lookUp(key, hash, slot);
+  return known != kNone ? known : append(key, hash);
+}
+
+uint32_t SiteGroups::append(const GroupKey& key, uint64_t hash) noexcept {
+  const std::lock_guard guard(appendLock_);
+  uint32_t slot = 0;
+  if (const uint32_t known = lookUp(key, hash, slot); known != kNone) {
+    return known; // another thread was first
+  }
+  const uint32_t index = size_.load(std::memory_order_relaxed);
+  if (slot == kNone || index >= kMost) {
+    return 0;
+  }
+  std::atomic<Chunk*>& chunk = chunks_[index / kChunk];
+  if (chunk.load(std::memory_order_relaxed) == nullptr) {
+    auto* fresh = new (std::nothrow) Chunk;
+    if (fresh == nullptr) {
+      return 0;
+    }
+    chunk.store(fresh, std::memory_order_release);
+  }
+  group(index).key = key;
+  size_.store(index + 1, std::memory_order_release);
+  slots_[slot].group.store(index, std::memory_order_relaxed);
+  slots_[slot].tag.store(tagOf(hash), std::memory_order_release);
+  return index;
+}
+
+uint32_t SiteGroups::born(uint32_t index, uint32_t step, int64_t bytes) noexcept {
+  Group& into = group(index);
+  Count& sums = count(index);
+  const std::lock_guard guard(into.lock);
+  const uint32_t counted = into.births.add(step, bytes);
+  sums.blocks.store(sums.blocks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  sums.bytes.store(sums.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  return counted;
+}
+
+void SiteGroups::died(uint32_t index, uint32_t birthStep, int64_t bytes) noexcept {
+  Group& from = group(index);
+  Count& sums = count(index);
+  const std::lock_guard guard(from.lock);
+  from.births.remove(birthStep, bytes);
+  sums.blocks.store(sums.blocks.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  sums.bytes.store(sums.bytes.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
+}
+
+GroupKey SiteGroups::key(uint32_t index) const noexcept {
+  return index < size() ? group(index).key : GroupKey{};
+}
+
+uint32_t SiteGroups::module(uint32_t index) const noexcept {
+  return index < size() ? group(index).module.load(std::memory_order_relaxed) : 0;
+}
+
+uint32_t SiteGroups::node(uint32_t index) const noexcept {
+  return index < size() ? group(index).node.load(std::memory_order_relaxed) : 0;
+}
+
+void SiteGroups::describe(uint32_t index, uint32_t module, uint32_t node) noexcept {
+  Group& into = group(index);
+  // Looked at first: a line that many threads run must not be written to by all of them.
+  if (module != 0 && into.module.load(std::memory_order_relaxed) != module) {
+    into.module.store(module, std::memory_order_relaxed);
+  }
+  if (node != 0 && into.node.load(std::memory_order_relaxed) != node) {
+    into.node.store(node, std::memory_order_relaxed);
+  }
+}
+
+std::vector<BirthWindow> SiteGroups::windows(uint32_t index) const {
+  std::vector<BirthWindow> copy;
+  if (index >= size()) {
+    return copy;
+  }
+  copy.reserve(BirthWindows::kMost); // before the lock: nothing allocates under it
+  const Group& from = group(index);
+  const std::lock_guard guard(from.lock);
+  for (const BirthWindow& window : from.births.windows()) {
+    if (window.blocks != 0) {
+      copy.push_back(window);
+    }
+  }
+  return copy;
+}
+
+void SiteGroups::copyCounts(std::vector<LiveCount>& counts) const {
+  const uint32_t size = this->size();
+  counts.resize(size);
+  for (uint32_t base = 0; base < size; base += kChunk) {
+    const Chunk& chunk = *chunks_[base / kChunk].load(std::memory_order_acquire);
+    const uint32_t here = size - base < kChunk ? size - base : kChunk;
+    for (uint32_t i = 0; i < here; ++i) {
+      counts[base + i] = {
+          chunk.counts[i].blocks.load(std::memory_order_relaxed), chunk.counts[i].bytes.load(std::memory_order_relaxed)};
+    }
+  }
+}
+
+size_t SiteGroups::hostBytes() const noexcept {
+  const uint32_t chunks = (size() + kChunk - 1) / kChunk;
+  return kSlots * sizeof(Slot) + chunks * sizeof(Chunk) + size() * size_t{4} * sizeof(BirthWindow);
+}
+
+} // namespace leakguard

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/birth_windows.h"
+#include "core/block.h"
+#include "core/spin_lock.h"
+#include "core/visibility.h"
+
+namespace leakguard {
+
+// What makes two blocks siblings: same device, phase, lines. Module and node are no part of it.
+struct GroupKey {
+  uint32_t line = 0;
+  uint32_t via = 0;
+  uint32_t forwardLine = 0;
+  DeviceKey device = DeviceKey::Cpu;
+  Phase phase = Phase::Other;
+  uint8_t flags = 0; // block_flag::kUserLineInBackward, kRaw, kReplay, kSeeded
+  bool operator==(const GroupKey&) const = default;
+};
+
+struct LiveCount {
+  int64_t blocks = 0;
+  int64_t bytes = 0;
+  bool operator==(const LiveCount&) const = default;
+};
+
+// Live blocks and bytes of each group, kept as they come and go, so that a step mark copies groups and never looks at
+// events. Append-only and capped: group 0 takes what comes once it is full. Thread-safe; each group has a leaf lock.
+class LEAKGUARD_API SiteGroups {
+ public:
+  static constexpr uint32_t kMost = 1U << 15;
+
+  SiteGroups();
+  SiteGroups(const SiteGroups&) = delete;
+  SiteGroups& operator=(const SiteGroups&) = delete;
+  ~SiteGroups();
+
+  uint32_t groupFor(const GroupKey& key) noexcept;
+  uint32_t born(uint32_t group, uint32_t step, int64_t bytes) noexcept; // returns the step it was counted in
+  void died(uint32_t group, uint32_t birthStep, int64_t bytes) noexcept;
+
+  uint32_t size() const noexcept {
+    return size_.load(std::memory_order_acquire);
+  }
+  GroupKey key(uint32_t group) const noexcept;
+  uint32_t module(uint32_t group) const noexcept; // module of the group's latest birth, 0 = none
+  uint32_t node(uint32_t group) const noexcept;
+  void describe(uint32_t group, uint32_t module, uint32_t node) noexcept;
+  std::vector<BirthWindow> windows(uint32_t group) const; // a copy, empty windows left out
+
+  // Copies the counts of all groups; `counts` is resized to size().
+  void copyCounts(std::vector<LiveCount>& counts) const;
+  size_t hostBytes() const noexcept;
+
+ private:
+  static constexpr uint32_t kChunk = 256;
+  static constexpr uint32_t kSlots = kMost * 4;
+  struct Count { // written under the group's lock, read without it
+    std::atomic<int64_t> blocks{0};
+    std::atomic<int64_t> bytes{0};
+  };
+  struct Group {
+    GroupKey key;
+    mutable SpinLock lock;
+    std::atomic<uint32_t> module{0};
+    std::atomic<uint32_t> node{0};
+    BirthWindows births;
+  };
+  struct Chunk {
+    std::array<Count, kChunk> counts; // side by side: a mark reads only these
+    std::array<Group, kChunk> groups;
+  };
+  struct Slot {
+    std::atomic<uint32_t> tag{0}; // 0 = empty; never changes again
+    std::atomic<uint32_t> group{0};
+  };
+
+  Group& group(uint32_t index) const noexcept {
+    return chunks_[index / kChunk].load(std::memory_order_acquire)->groups[index % kChunk];
+  }
+  Count& count(uint32_t index) const noexcept {
+    return chunks_[index / kChunk].load(std::memory_order_acquire)->counts[index % kChunk];
+  }
+  uint32_t lookUp(const GroupKey& key, uint64_t hash, uint32_t& slot) const noexcept;
+  uint32_t append(const GroupKey& key, uint64_t hash) noexcept;
+
+  std::array<std::atomic<Chunk*>, kMost / kChunk> chunks_{};
+  std::atomic<uint32_t> size_{0};
+  std::unique_ptr<Slot[]> slots_; // NOLINT(modernize-avoid-c-arrays): fixed size, atomics cannot be moved
+  SpinLock appendLock_;
+};
+
+} // namespace leakguard

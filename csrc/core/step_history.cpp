@@ -1,0 +1,175 @@
+#include "core/step_history.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace leakguard {
+namespace {
+
+// Whether a mark of this age stays: about four to an octave.
+bool stays(uint32_t step, uint32_t age, uint32_t recent) noexcept {
+  if (age <= recent) {
+    return true;
+  }
+  const uint32_t stride = std::bit_floor(age) / 8;
+  return stride == 0 || step % stride == 0;
+}
+
+} // namespace
+
+StepHistory::StepHistory(Ledger& ledger) : ledger_(ledger) {
+  steps_ = base_ = ledger.step() == 0 ? 0 : ledger.step() + 1;
+  ledger_.setStep(steps_);
+  for (int index = 0; index < kDevices; ++index) {
+    bornBefore_[index] = ledger.counts(static_cast<DeviceKey>(index)).bornBytes;
+    ledger_.takeRange(static_cast<DeviceKey>(index));
+  }
+}
+
+uint32_t StepHistory::mark(double seconds) {
+  const std::lock_guard guard(mutex_);
+  std::unique_ptr<Mark> mark = spare_ ? std::move(spare_) : std::make_unique<Mark>();
+  mark->step = mark->firstStep = steps_;
+  mark->seconds = seconds;
+  ledger_.groups().copyCounts(mark->counts);
+  mark->devices.clear();
+  for (int index = 0; index < kDevices; ++index) {
+    const auto device = static_cast<DeviceKey>(index);
+    if (!ledger_.seen(device)) {
+      continue;
+    }
+    const DeviceCounts counts = ledger_.counts(device);
+    const Ledger::Range range = ledger_.takeRange(device);
+    const auto consumed = static_cast<int64_t>(counts.bornBytes - bornBefore_[index]);
+    bornBefore_[index] = counts.bornBytes;
+    mark->devices.push_back({device, counts.liveBytes, range.trough, range.peak, consumed});
+  }
+  followTides(*mark);
+  marks_.push_back(std::move(mark));
+  ledger_.setStep(++steps_);
+  thin();
+  return steps_ - 1;
+}
+
+void StepHistory::followTides(const Mark& mark) {
+  tides_.resize(mark.counts.size());
+  constexpr int64_t kNoise = 4; // blocks in flight come and go
+  for (size_t group = 0; group < tides_.size(); ++group) {
+    Tide& tide = tides_[group];
+    const int64_t blocks = mark.counts[group].blocks;
+    if (blocks >= tide.peak) {
+      tide.peak = blocks;
+    } else if (tide.peak > kNoise && blocks <= tide.peak / 4) { // an ebb
+      tide.formerPeak = std::max(tide.formerPeak, tide.peak);
+      tide.formerLength = std::max(tide.formerLength, mark.step - tide.rising);
+      tide.rising = mark.step;
+      tide.peak = blocks;
+    }
+  }
+}
+
+void StepHistory::thin() {
+  size_t kept = 0;
+  for (size_t i = 0; i < marks_.size(); ++i) {
+    std::unique_ptr<Mark>& mark = marks_[i];
+    if (stays(mark->step, steps_ - mark->step, kRecent)) {
+      if (kept != i) {
+        marks_[kept] = std::move(mark);
+      }
+      ++kept;
+      continue;
+    }
+    Mark& heir = *marks_[i + 1]; // the newest mark always stays, so there is one
+    heir.firstStep = mark->firstStep;
+    for (DeviceStep& row : heir.devices) {
+      for (const DeviceStep& older : mark->devices) {
+        if (older.device == row.device) {
+          row.trough = std::min(row.trough, older.trough);
+          row.peak = std::max(row.peak, older.peak);
+          row.consumed += older.consumed;
+        }
+      }
+    }
+    spare_ = std::move(mark);
+  }
+  marks_.resize(kept);
+}
+
+uint32_t StepHistory::steps() const noexcept {
+  const std::lock_guard guard(mutex_);
+  return steps_;
+}
+
+void StepHistory::rebase() noexcept {
+  const std::lock_guard guard(mutex_);
+  base_ = steps_;
+}
+
+uint32_t StepHistory::base() const noexcept {
+  const std::lock_guard guard(mutex_);
+  return base_;
+}
+
+const Mark* StepHistory::find(uint32_t step) const {
+  const auto after = std::upper_bound(
+      marks_.begin(), marks_.end(), step, [](uint32_t value, const auto& mark) { return value < mark->step; });
+  return after == marks_.begin() ? nullptr : std::prev(after)->get();
+}
+
+std::optional<uint32_t> StepHistory::nearest(uint32_t step) const {
+  const std::lock_guard guard(mutex_);
+  const Mark* mark = find(step);
+  return mark != nullptr ? std::optional(mark->step) : std::nullopt;
+}
+
+LiveCount StepHistory::countAt(uint32_t step, uint32_t group) const {
+  const std::lock_guard guard(mutex_);
+  const Mark* mark = find(step);
+  return mark != nullptr && group < mark->counts.size() ? mark->counts[group] : LiveCount{};
+}
+
+std::optional<std::vector<GroupChange>> StepHistory::diff(uint32_t from, uint32_t to) const {
+  const std::lock_guard guard(mutex_);
+  const Mark* a = find(from);
+  const Mark* b = find(to);
+  if (a == nullptr || b == nullptr || a->step != from || b->step != to) {
+    return std::nullopt;
+  }
+  std::vector<GroupChange> changes;
+  const size_t groups = std::max(a->counts.size(), b->counts.size());
+  for (size_t group = 0; group < groups; ++group) {
+    const LiveCount before = group < a->counts.size() ? a->counts[group] : LiveCount{};
+    const LiveCount after = group < b->counts.size() ? b->counts[group] : LiveCount{};
+    if (before != after) {
+      changes.push_back(
+          {static_cast<uint32_t>(group), {after.blocks - before.blocks, after.bytes - before.bytes}, after});
+    }
+  }
+  return changes;
+}
+
+Tide StepHistory::tide(uint32_t group) const {
+  const std::lock_guard guard(mutex_);
+  return group < tides_.size() ? tides_[group] : Tide{};
+}
+
+std::vector<Mark> StepHistory::rows() const {
+  const std::lock_guard guard(mutex_);
+  std::vector<Mark> rows;
+  rows.reserve(marks_.size());
+  for (const auto& mark : marks_) {
+    rows.push_back({mark->firstStep, mark->step, mark->seconds, mark->devices, {}});
+  }
+  return rows;
+}
+
+size_t StepHistory::hostBytes() const {
+  const std::lock_guard guard(mutex_);
+  size_t bytes = tides_.capacity() * sizeof(Tide);
+  for (const auto& mark : marks_) {
+    bytes += sizeof(Mark) + mark->counts.capacity() * sizeof(LiveCount);
+  }
+  return bytes;
+}
+
+} // namespace leakguard

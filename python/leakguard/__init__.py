@@ -1,0 +1,50 @@
+"""leakguard: finds the line that leaks tensor memory in a PyTorch program, and what keeps it alive.
+
+    import leakguard
+
+    guard = leakguard.watch(model)        # one line; the training steps are found by themselves
+    for batch in loader: ...              # nothing else changes
+    print(guard.report())
+
+or, with no change in the program, `python -m leakguard run train.py`.
+
+Importing this package imports neither torch nor the native module; both are loaded by `watch`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leakguard._version import __version__
+
+if TYPE_CHECKING:
+    from leakguard.guard import Guard, step, watch
+    from leakguard.report import Finding, Report, ReportError, load
+
+__all__ = ["Finding", "Guard", "Report", "ReportError", "__version__", "load", "step", "watch"]
+
+_HOME = {
+    "Guard": "guard",
+    "step": "guard",
+    "watch": "guard",
+    "Finding": "report",
+    "Report": "report",
+    "ReportError": "report",
+    "load": "report",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name at its first use."""
+    import importlib
+
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"leakguard.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

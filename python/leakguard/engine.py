@@ -1,0 +1,145 @@
+"""The working parts of one watch, put together: native ledger, steps, modules. Needs torch; `guard` does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from leakguard._native import core
+from leakguard.code_rules import code_rules
+from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
+from leakguard.sites import site_of
+from leakguard.steps import StepFinder
+from leakguard.watched_modules import WatchedModules
+
+__all__ = ["Engine"]
+
+WARMUP = 4
+"""Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
+
+
+class Engine:
+    """Attached from construction to `stop()`."""
+
+    def __init__(
+        self,
+        modules: Iterable[torch.nn.Module],
+        user_code: Iterable[str],
+        guarded: Callable[[Callable[..., None]], Callable[..., None]],
+    ) -> None:
+        roots = _checked(modules)
+        self._began = time.perf_counter()
+        self._allocator_seconds = core.allocator_seconds()
+        core.set_code_rules(code_rules(user_code))
+        self._modules = WatchedModules(roots)
+        self._watch = core.Watch()
+        self._trouble = {"cpu": why} if (why := core.attach_cpu()) else {}
+        self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
+        core.plug_sockets()
+        core.set_watching(True)
+        self._steps.install()
+        self._follow_forward = guarded(self._meet_roots)
+        if roots:
+            self._steps.follow_forward(roots)
+        else:
+            core.seek_root_modules(self._follow_forward)
+
+    def add_modules(self, modules: Iterable[torch.nn.Module]) -> None:
+        """More root modules."""
+        roots = _checked(modules)
+        self._modules.add(roots, by_user=True)
+        self._steps.follow_forward(roots)
+
+    def explicit_step(self) -> None:
+        """The user says that a step is over."""
+        self._steps.explicit_step()
+
+    def stop(self) -> None:
+        """Puts everything back."""
+        core.seek_root_modules(None)
+        self._steps.remove()
+        core.set_watching(False)
+        core.detach_cpu()
+        core.unplug_sockets()
+        self._modules.clear()
+
+    def report(self, failures: Sequence[str], seconds: float) -> Report:
+        """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
+        return diagnose(self._observation(len(failures), seconds))
+
+    def _mark(self) -> None:
+        self._watch.mark(time.perf_counter() - self._began)
+        self._modules.refresh_if_unknown()
+        if self._steps.source != "forward":
+            core.seek_root_modules(None)
+
+    def _meet_roots(self) -> None:
+        """In the main thread, soon after the first allocations inside modules that nobody has named."""
+        seen = set(core.seen_root_modules())
+        self._modules.search()
+        self._steps.follow_forward(root for root in self._modules.roots() if id(root) in seen)
+
+    def _observation(self, failures: int, seconds: float) -> Observation:
+        elapsed = time.perf_counter() - self._began
+        spent = seconds + core.allocator_seconds() - self._allocator_seconds
+        dropped, unknown, replaced, refused = core.lost()
+        base = self._watch.base
+        return Observation(
+            steps=Steps(count=self._watch.steps - base, warmup=WARMUP, source=self._steps.source),
+            devices=tuple(map(self._usage, core.devices())),
+            growing=tuple(self._growing(evidence, base) for evidence in self._watch.evidence()),
+            overhead=Overhead(
+                seconds=spent,
+                fraction=spent / elapsed if elapsed > 0 else 0.0,
+                host_bytes=core.host_bytes() + self._watch.host_bytes(),
+            ),
+            lost=Lost(
+                events=dropped + replaced,
+                unknown_births=unknown,
+                uncovered_devices=len(self._trouble),
+                failures=failures,
+            ),
+            trouble=tuple(f"{device} (not covered: {why})" for device, why in self._trouble.items()),
+        )
+
+    def _growing(self, evidence: tuple[int, int, int, int, int, int, float, float, int], base: int) -> Growing:
+        group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ = evidence
+        return Growing(
+            site=site_of(group),
+            first_step=first - base + 1,
+            last_step=last - base + 1,
+            birth_steps=birth_steps,
+            blocks=blocks,
+            bytes=size,
+            blocks_per_step=blocks_per_step,
+            bytes_per_step=bytes_per_step,
+        )
+
+    def _usage(self, device: str) -> DeviceUsage:
+        _, live_bytes, *_ = core.counts(device)
+        rows = [
+            (step, allocated, peak)
+            for _, step, _, devices in self._watch.rows()
+            for name, allocated, _, peak, _ in devices
+            if name == device
+        ]
+        peak = max([live_bytes, *(peak for _, _, peak in rows)])
+        steady = [row for row in rows if row[0] >= self._watch.base + WARMUP]
+        rate = None
+        if len(steady) > 1:
+            rate = (steady[-1][1] - steady[0][1]) / (steady[-1][0] - steady[0][0])
+        return DeviceUsage(device=device, allocated_bytes=live_bytes, peak_bytes=peak, bytes_per_step=rate)
+
+
+def _checked(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    roots = list(modules)
+    for module in roots:
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(
+                f"watch() takes torch.nn.Module objects, and got {type(module).__name__}; "
+                "everything is watched without naming it: leakguard.watch()"
+            )
+    return roots

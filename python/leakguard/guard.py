@@ -1,0 +1,211 @@
+"""Watching: one Guard to a process, from `watch()` to `stop()`."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from leakguard import caller
+from leakguard.report import Report, unwatched
+from leakguard.torch_import import when_torch_loads
+
+if TYPE_CHECKING:
+    import torch
+
+    from leakguard.engine import Engine
+
+__all__ = ["Guard", "current", "step", "watch"]
+
+OnExit = Literal["if-problem", "always", "never"]
+
+_current: Guard | None = None
+
+
+def watch(
+    *modules: torch.nn.Module,
+    detail: Literal["lines"] = "lines",
+    user_code: Iterable[str] = (),
+    save: str | Path | None = None,
+    on_exit: OnExit = "if-problem",
+    wait_for_torch: bool = False,
+) -> Guard:
+    """Begins to watch this process's tensor memory and returns the Guard.
+
+    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code` names
+    installed packages whose lines count as the user's own. `save` is a file for the report, written at the end.
+    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or warning),
+    `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program imports torch.
+
+    A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in the
+    environment, in DataLoader workers and in spawned children that only import their parent's script, the Guard is inert.
+
+    Raises ValueError for an option that is not known, TypeError for a module that is none, and ImportError when the
+    native module does not fit the installed torch.
+    """
+    global _current
+    if detail != "lines":
+        raise ValueError(f'detail is {detail!r}: "lines" is the only level')
+    if on_exit not in ("if-problem", "always", "never"):
+        raise ValueError(f'on_exit is {on_exit!r}: "if-problem", "always" or "never"')
+    idle = caller.why_inert()
+    if idle:
+        return Guard(inert=idle)
+    if _current is not None and _current.active:
+        _current.add(*modules)
+        return _current
+    guard = Guard(save=save, on_exit=on_exit)
+    if wait_for_torch and not modules:
+        when_torch_loads(functools.partial(guard.attach_quietly, user_code=tuple(user_code)))
+    else:
+        guard.attach(modules, user_code)
+    _current = guard
+    return guard
+
+
+def current() -> Guard | None:
+    """The Guard that watches this process now."""
+    return _current if _current is not None and _current.active else None
+
+
+def step() -> None:
+    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does nothing
+    while nobody watches."""
+    guard = current()
+    if guard is not None:
+        guard.step()
+
+
+class Guard:
+    """Watches from `watch()` until `stop()`, the end of a `with` block, or the end of the process."""
+
+    def __init__(
+        self, *, save: str | Path | None = None, on_exit: OnExit = "never", inert: str | None = None
+    ) -> None:
+        self._save = None if save is None else Path(save).absolute()
+        self._on_exit = on_exit
+        self._inert = inert
+        self._engine: Engine | None = None
+        self._failures: list[str] = []
+        self._seconds = 0.0
+        self._process = os.getpid()
+        self._last: Report | None = None
+        self.active = inert is None
+        if self.active:
+            atexit.register(self._at_exit)
+
+    def attach(self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = ()) -> None:
+        """Loads the native module and begins to watch. What raises here leaves nothing behind."""
+        try:
+            from leakguard.engine import Engine
+
+            self._engine = Engine(modules, user_code, self.guarded)
+        except BaseException:
+            self.active = False
+            atexit.unregister(self._at_exit)
+            raise
+
+    def attach_quietly(self, user_code: Iterable[str] = ()) -> None:
+        """As `attach`, from inside somebody's `import torch`: a failure is kept for the report."""
+        try:
+            if self.active and os.getpid() == self._process:
+                self.attach((), user_code)
+        except Exception as error:
+            self.failed(error)
+
+    def add(self, *modules: torch.nn.Module) -> None:
+        """More root modules. Raises TypeError for an object that is none."""
+        if self._engine is not None and modules:
+            self._engine.add_modules(modules)
+
+    def step(self) -> None:
+        """Marks the end of a training step; from now on only such steps count."""
+        if self._engine is not None and self.active:
+            self._engine.explicit_step()
+
+    def report(self) -> Report:
+        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then."""
+        if self._inert is not None:
+            return unwatched(self._inert, "run it where leakguard is not switched off")
+        if self._last is not None:
+            return self._last
+        if self._engine is None:
+            if self._failures:
+                return unwatched(
+                    f"watching could not begin: {self._failures[0]}",
+                    "python -m leakguard run needs a torch that it was built for",
+                    failures=len(self._failures),
+                )
+            return unwatched("the program never imported torch", "watch a program that does")
+        return self._engine.report(self._failures, self._seconds)
+
+    def stop(self) -> None:
+        """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
+        global _current
+        if not self.active:
+            return
+        self.active = False
+        atexit.unregister(self._at_exit)
+        if _current is self:
+            _current = None
+        if os.getpid() != self._process:
+            return
+        if self._engine is not None:
+            try:
+                self._last = self.report()
+                if self._save is not None:
+                    self._last.save(self._save)
+            finally:
+                self._engine.stop()
+                self._engine = None
+
+    def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
+        """`function` for torch to call: what it raises ends here and is counted, and its time is leakguard's."""
+
+        @functools.wraps(function)
+        def safe(*args: Any, **kwargs: Any) -> None:
+            began = time.perf_counter()
+            try:
+                function(*args, **kwargs)
+            except Exception as error:
+                self.failed(error)
+            finally:
+                self._seconds += time.perf_counter() - began
+
+        return safe
+
+    def failed(self, error: Exception) -> None:
+        """Counts an internal failure; the first is said on stderr, and training goes on."""
+        self._failures.append(f"{type(error).__name__}: {error}")
+        if len(self._failures) == 1 and sys.stderr is not None:
+            print(f"leakguard: an internal failure, training goes on: {self._failures[0]}", file=sys.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._process or not self.active:
+            return
+        try:
+            self.stop()
+            report = self._last
+            wanted = self._on_exit == "always" or (
+                self._on_exit == "if-problem" and report is not None and report.status in ("leak", "warning")
+            )
+            if report is not None and wanted:
+                from leakguard.render.text import print_report
+
+                print_report(report, sys.stderr)
+        except Exception as error:
+            self.failed(error)

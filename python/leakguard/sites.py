@@ -1,0 +1,53 @@
+"""Call sites as the report shows them: the user's line that caused a block, from what the ledger keeps of its group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leakguard import source_text
+from leakguard._native import core
+from leakguard.report import Place
+
+__all__ = ["Site", "site_of"]
+
+USER_LINE_IN_BACKWARD = 8  # block_flag::kUserLineInBackward
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A group of blocks born at one place: where, and on which device."""
+
+    group: int
+    device: str
+    place: Place
+
+
+def site_of(group: int) -> Site:
+    """The call site of a group of the ledger.
+
+    A block born in backward is given the line that made its autograd node, unless a hook or a custom Function of the
+    user's ran there itself.
+    """
+    device, phase, line, via, forward_line, module, node, flags = core.group(group)
+    caused_by = line
+    if phase == "backward" and forward_line and not flags & USER_LINE_IN_BACKWARD:
+        caused_by = forward_line
+    code = source_text.CodePlace(*core.line(caused_by))
+    place = Place(
+        file=source_text.full_path(code.file) or None,
+        line=code.line or None,
+        function=code.function or None,
+        expression=source_text.expression(code),
+        op=node or None,
+        module=module or None,
+        phase=phase,
+        via=_via(via) if caused_by == line else None,
+    )
+    return Site(group, device, place)
+
+
+def _via(line: int) -> str | None:
+    if not line:
+        return None
+    code = source_text.CodePlace(*core.line(line))
+    return f"{source_text.full_path(code.file)}:{code.line} in {code.function}"

@@ -1,0 +1,57 @@
+"""Calls back when torch has been imported, without importing it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["when_torch_loads"]
+
+
+def when_torch_loads(call: Callable[[], None]) -> None:
+    """Calls `call()` once, as soon as `import torch` has ended; at once when that is past."""
+    if "torch" in sys.modules:
+        call()
+    else:
+        sys.meta_path.insert(0, _TorchFinder(call))
+
+
+class _TorchFinder(MetaPathFinder):
+    """Finds torch as the others would, with a loader that says when it is done; then leaves the path."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _TorchLoader(spec.loader, self._call)
+        return spec
+
+
+class _TorchLoader(Loader):
+    def __init__(self, loader: Loader, call: Callable[[], None]) -> None:
+        self._loader = loader
+        self._call = call
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._call()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)

@@ -1,0 +1,109 @@
+"""Paths of the modules that run: the table by which an allocation knows its module.
+
+The native side looks a bare address up; here the table is filled. Roots are held weakly, and an entry goes when its
+module dies, so that an address that is used again never has a dead module's name.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from leakguard._native import core
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["WatchedModules"]
+
+MOST_SEARCHES = 8
+"""How often the heap is searched for modules nobody named; each search costs about a garbage collection."""
+
+
+class WatchedModules:
+    """The root modules of one watch and the paths below them."""
+
+    def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
+        self._roots: list[weakref.ref[torch.nn.Module]] = []
+        self._entries: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._named_by_user = False
+        self._searches = 0
+        self._pause = 1  # steps between two looks, doubled by each that finds nothing new
+        self._wait = 0
+        self.add(roots, by_user=True)
+
+    def add(self, roots: Iterable[torch.nn.Module], *, by_user: bool = False) -> None:
+        """More roots; those that the user named give their paths to what they contain."""
+        known = [module for module in self.roots()]
+        for root in roots:
+            if not any(root is module for module in known):
+                self._roots.append(weakref.ref(root))
+                self._named_by_user |= by_user
+        self.refresh()
+
+    def roots(self) -> list[torch.nn.Module]:
+        """The roots that are alive. For the moment only: do not keep the list."""
+        return [module for ref in self._roots if (module := ref()) is not None]
+
+    def refresh(self) -> bool:
+        """Enters modules that were added below the roots since; returns whether there were any."""
+        before = len(self._entries)
+        roots = self.roots()
+        for root in roots:
+            prefix = "" if len(roots) == 1 else type(root).__name__ + "."
+            for path, module in root.named_modules():
+                self._enter(module, prefix + path if path else type(root).__name__)
+        return len(self._entries) > before
+
+    def refresh_if_unknown(self) -> None:
+        """At a step's end: looks again when modules ran that have no path. Seldom, when looking does not help."""
+        if not core.take_unknown_modules():
+            return
+        if self._wait > 0:
+            self._wait -= 1
+            return
+        found = self.refresh()
+        if not found and not self._named_by_user:
+            found = self.search()
+        self._pause = 1 if found else self._pause * 2
+        self._wait = self._pause
+
+    def search(self) -> bool:
+        """Finds root modules in the heap, those that no other module contains; returns whether any is new."""
+        import torch
+
+        if self._searches >= MOST_SEARCHES:
+            return False
+        self._searches += 1
+        before = len(self._entries)
+        modules = core.instances_of(torch.nn.Module)
+        contained = {id(child) for module in modules for child in _children(module)}
+        self.add(module for module in modules if id(module) not in contained)
+        return len(self._entries) > before
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._roots.clear()
+        self._entries.clear()
+        core.clear_modules()
+
+    def _enter(self, module: torch.nn.Module, path: str) -> None:
+        address = id(module)
+        entry = self._entries.get(address)
+        if entry is not None and entry() is module:
+            return
+
+        def forget(dead: weakref.ref[torch.nn.Module], entries: dict[int, weakref.ref[torch.nn.Module]] = self._entries) -> None:
+            if entries.get(address) is dead:
+                del entries[address]
+                core.drop_module(address)
+
+        self._entries[address] = weakref.ref(module, forget)
+        core.put_module(address, path)
+
+
+def _children(module: torch.nn.Module) -> Iterable[torch.nn.Module]:
+    """Direct children, read where torch keeps them; a module whose __init__ has not run has none."""
+    table = module.__dict__.get("_modules")
+    return [child for child in table.values() if child is not None] if isinstance(table, dict) else ()
