@@ -29,6 +29,9 @@ def counts(device: str) -> tuple[int, int, int, int, int, int]:
     """Live blocks and bytes, pending blocks and bytes, blocks and bytes ever born."""
 
 def blocks() -> list[_Block]: ...
+def sample_blocks(groups: list[int], most: int) -> list[tuple[int, int]]:
+    """(group, address) of at most `most` live blocks of each group, spread over their births."""
+
 def group(group: int) -> tuple[str, str, int, int, int, str, str, int]:
     """Device, phase, line, via, forward line, module, node, flags."""
 
