@@ -68,9 +68,9 @@ def print_report(
     write_report(page, report, folder)
     if saved is not None:
         page.labelled(Text("saved", DIM), Text(short_path(str(saved), folder), DIM), INDENT)
-    for line in page.lines:
-        fit = fit_for(encoding, line.plain)
-        console.print(line if fit == line.plain else Text(fit))
+    whole = Text("\n").join(page.lines)  # printed at once: other ranks print to the same terminal
+    fit = fit_for(encoding, whole.plain)
+    console.print(whole if fit == whole.plain else Text(fit))
 
 
 def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folder: str | None = None) -> None:
@@ -124,7 +124,7 @@ def write_verdict(page: Page, report: Report, counted: list[Finding]) -> None:
     if counted and report.status in ("leak", "warning"):
         head, why = words(counted[0].title), head
         if len(counted) > 1:
-            head = f"{head} ({len(counted) - 1} more below)"
+            head = f"{head}; {len(counted) - 1} more below"
     page.labelled(Text(name, STATUS_STYLE[report.status]), Text(head, "bold"), indent)
     for label, text in (("why", why), ("next", words(report.next))):
         if text:
