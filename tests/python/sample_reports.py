@@ -18,7 +18,7 @@ from leakguard.report import (
     unwatched,
 )
 
-PROJECT = "/home/ada/project"
+PROJECT = "/home/user/project"
 TRAIN = f"{PROJECT}/train.py"
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch"
 MIB = 2**20
@@ -240,7 +240,10 @@ REPORTS = {
                 HISTORY,
                 title=HOSTILE_NAME,
                 allocated_at=Place(
-                    file=f"{PROJECT}/{HOSTILE_NAME}", line=1, function=HOSTILE_NAME, expression="x" * 900
+                    file=f"{PROJECT}/{HOSTILE_NAME}",
+                    line=1,
+                    function=HOSTILE_NAME,
+                    expression=" + ".join(["f(x)"] * 150),
                 ),
                 root=f"module global {HOSTILE_NAME}",
                 retained_by=(Link(edge="module global", name=HOSTILE_NAME, type=HOSTILE_NAME),),

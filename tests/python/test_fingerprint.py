@@ -5,11 +5,12 @@ import subprocess
 import sys
 
 import pytest
+
 from leakguard.fingerprint import fingerprint
 from leakguard.report import Link
 
 HISTORY = [
-    Link(edge="module global", name="history", type="list, 38 items", file="/home/ada/train.py", line=12),
+    Link(edge="module global", name="history", type="list, 38 items", file="/home/user/train.py", line=12),
     Link(edge="item", type="Tensor [64, 10]"),
     Link(edge="grad_fn", type="AddmmBackward0"),
     Link(edge="saved tensor", name="mat1", type="Tensor [64, 6144]"),

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_reports import REPORTS
+
 from leakguard.report import (
     Advice,
     DeviceUsage,
@@ -34,7 +36,6 @@ from leakguard.report import (
     unwatched,
 )
 from leakguard.report_file import check_writable
-from sample_reports import REPORTS
 
 NUMBER = (int, float)
 TEXT_OR_NULL, COUNT_OR_NULL, NUMBER_OR_NULL = (str, NoneType), (int, NoneType), (*NUMBER, NoneType)

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sample_reports import REPORTS
+
 from leakguard.cli import main
 from leakguard.report import Report
-from sample_reports import REPORTS
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
+
 from leakguard.render.text import print_line, print_report, to_text
 from leakguard.render.wording import short_path, shorten, visible
 from leakguard.report import DeviceUsage, Link, Place, Report
-from rich.cells import cell_len
-from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -177,10 +178,10 @@ def test_long_text_is_cut_in_its_middle() -> None:
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
-        ("/home/ada/project/train.py", "train.py"),
-        ("/home/ada/project/pkg/train.py", "pkg/train.py"),
-        ("/home/ada/project2/train.py", "/home/ada/project2/train.py"),
-        ("/home/ada/project/..x/train.py", "..x/train.py"),
+        ("/home/user/project/train.py", "train.py"),
+        ("/home/user/project/pkg/train.py", "pkg/train.py"),
+        ("/home/user/project2/train.py", "/home/user/project2/train.py"),
+        ("/home/user/project/..x/train.py", "..x/train.py"),
         ("/usr/lib/python3/dist-packages/torch/optim/adam.py:3 in step", "torch/optim/adam.py:3 in step"),
         ("<ipython-input-3-abc>", "<ipython-input-3-abc>"),
         ("train.py", "train.py"),
@@ -191,4 +192,4 @@ def test_paths_are_seen_from_the_folder(path: str, shown: str) -> None:
 
 
 def test_without_a_folder_paths_are_whole() -> None:
-    assert short_path("/home/ada/train.py", None) == "/home/ada/train.py"
+    assert short_path("/home/user/train.py", None) == "/home/user/train.py"

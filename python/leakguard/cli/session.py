@@ -29,9 +29,6 @@ class Guard(Protocol):
     def report(self) -> Report:
         """The report on what has been seen so far; may be called from a signal handler."""
 
-    def progress(self) -> str:
-        """A few words on the run so far; cheap, and callable from any thread."""
-
     def stop(self) -> None:
         """Ends watching."""
 
@@ -86,7 +83,7 @@ class Session:
             print(f"leakguard: nothing is watched: {self._fault}", file=self._stderr)
         else:
             if self._wants_progress:
-                self._progress = Progress(self._guard.progress, self._stderr)
+                self._progress = Progress(getattr(self._guard, "progress", None), self._stderr)
                 self._progress.start()
         self._signals.install()
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from rich.text import Text
+
 from leakguard.render.page import Page, Row
 from leakguard.render.wording import Names, shorten, visible, words
 from leakguard.report import Example, Finding, Link
 from leakguard.units import format_bytes
-from rich.text import Text
 
 DIM = "dim"
 INDENT = 11

@@ -12,13 +12,14 @@ import shutil
 from pathlib import Path
 from typing import TextIO
 
+from rich.console import Console
+from rich.text import Text
+
 from leakguard.render.leak_trace import DIM, INDENT, LeakTrace
 from leakguard.render.page import ASCII, Glyphs, Page
 from leakguard.render.wording import short_path, words
 from leakguard.report import DeviceUsage, Finding, Lost, Report, Steps, is_leak, is_warning
 from leakguard.units import format_bytes, format_share
-from rich.console import Console
-from rich.text import Text
 
 STATUS_STYLE = {
     "leak": "bold red",
@@ -59,16 +60,17 @@ def print_report(
     """Prints the whole report to `file`, in colour where that is a terminal: under a rule with `title` and
     above the place where it has been saved, when these are given."""
     folder = folder or working_folder()
+    encoding = getattr(file, "encoding", None)  # what a script puts in the place of stderr may have none
     console = Console(file=file, highlight=False, soft_wrap=True)
-    page = Page(console.width, glyphs_for(file.encoding))
+    page = Page(console.width, glyphs_for(encoding))
     if title is not None:
         page.rule(words(title))
     write_report(page, report, folder)
     if saved is not None:
         page.labelled(Text("saved", DIM), Text(short_path(str(saved), folder), DIM), INDENT)
-    for line in page.lines:
-        fit = fit_for(file.encoding, line.plain)
-        console.print(line if fit == line.plain else Text(fit))
+    whole = Text("\n").join(page.lines)  # printed at once: other ranks print to the same terminal
+    fit = fit_for(encoding, whole.plain)
+    console.print(whole if fit == whole.plain else Text(fit))
 
 
 def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folder: str | None = None) -> None:
@@ -81,7 +83,7 @@ def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folde
         parts.append(f"peak {', '.join(peaks)}")
     if saved is not None:
         parts.append(f"saved {short_path(str(saved), folder or working_folder())}")
-    rest = Text(fit_for(file.encoding, f", {'; '.join(parts)}"))
+    rest = Text(fit_for(getattr(file, "encoding", None), f", {'; '.join(parts)}"))
     line = Text("leakguard: ").append(report.status, STATUS_STYLE[report.status]).append_text(rest)
     Console(file=file, highlight=False, soft_wrap=True).print(line)
 
@@ -122,7 +124,7 @@ def write_verdict(page: Page, report: Report, counted: list[Finding]) -> None:
     if counted and report.status in ("leak", "warning"):
         head, why = words(counted[0].title), head
         if len(counted) > 1:
-            head = f"{head} ({len(counted) - 1} more below)"
+            head = f"{head}; {len(counted) - 1} more below"
     page.labelled(Text(name, STATUS_STYLE[report.status]), Text(head, "bold"), indent)
     for label, text in (("why", why), ("next", words(report.next))):
         if text:
