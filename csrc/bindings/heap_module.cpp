@@ -2,9 +2,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "../interpreter/cpython_layout.h"
-#include "../interpreter/holder_search.h"
-#include "holders_to_python.h"
+#include "interpreter/cpython_layout.h"
+#include "interpreter/holder_search.h"
+#include "bindings/holders_to_python.h"
 
 namespace py = pybind11;
 

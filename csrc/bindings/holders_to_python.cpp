@@ -1,4 +1,4 @@
-#include "holders_to_python.h"
+#include "bindings/holders_to_python.h"
 
 namespace py = pybind11;
 

@@ -2,7 +2,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "../interpreter/holder.h"
+#include "interpreter/holder.h"
 
 namespace leakguard {
 

@@ -1,4 +1,4 @@
-#include "garbage_cycles.h"
+#include "core/garbage_cycles.h"
 
 #include <algorithm>
 

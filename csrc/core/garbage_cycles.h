@@ -1,13 +1,13 @@
 #pragma once
 
-#include "core/visibility.h"
 #include <cstddef>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "object_graph.h"
+#include "core/object_graph.h"
+#include "core/visibility.h"
 
 namespace leakguard {
 

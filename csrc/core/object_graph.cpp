@@ -1,4 +1,4 @@
-#include "object_graph.h"
+#include "core/object_graph.h"
 
 #include <algorithm>
 

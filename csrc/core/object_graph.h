@@ -1,12 +1,12 @@
 #pragma once
 
-#include "core/visibility.h"
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "address_table.h"
+#include "core/address_table.h"
+#include "core/visibility.h"
 
 namespace leakguard {
 

@@ -1,4 +1,4 @@
-#include "collector_verdict.h"
+#include "interpreter/collector_verdict.h"
 
 namespace leakguard {
 

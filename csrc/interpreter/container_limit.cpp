@@ -1,10 +1,10 @@
-#include "container_limit.h"
+#include "interpreter/container_limit.h"
 
 #include <cstring>
 #include <vector>
 
-#include "cpython_layout.h"
-#include "reference_name.h"
+#include "interpreter/cpython_layout.h"
+#include "interpreter/reference_name.h"
 
 namespace leakguard {
 

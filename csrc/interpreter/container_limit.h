@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "holder.h"
+#include "interpreter/holder.h"
 
 namespace leakguard {
 

@@ -254,8 +254,8 @@ static PyDictValues* inline_values(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return NULL;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES) || _PyObject_GetManagedDict(object)) return NULL;
-  PyDictValues* values = _PyObject_InlineValues(object);
+  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES)) return NULL;
+  PyDictValues* values = _PyObject_InlineValues(object); /* a dictionary made later may share them */
   return values->valid ? values : NULL;
 #elif PY_VERSION_HEX >= 0x030c0000
   PyDictOrValues either = *_PyObject_DictOrValuesPointer(object);
@@ -294,7 +294,6 @@ int lg_visit_attributes(PyObject* object, visitproc visit, void* arg) {
     PyDictKeysObject* keys = shared_keys(object);
     Py_ssize_t count = keys ? keys->dk_nentries : 0;
     for (Py_ssize_t i = 0; i < count; i++) Py_VISIT(values->values[i]);
-    return 0;
   }
   PyObject* dict = lg_existing_dict(object);
   Py_VISIT(dict);

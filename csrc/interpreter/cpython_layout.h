@@ -94,9 +94,9 @@ int lg_is_immortal(PyObject* object);
 
 /* The instance's __dict__ if it exists as an object, else NULL. Never makes one. */
 PyObject* lg_existing_dict(PyObject* object);
-/* Shows __dict__ as one child, or the values stored inside the instance. */
+/* Shows the values stored inside the instance, and __dict__ as one child. */
 int lg_visit_attributes(PyObject* object, visitproc visit, void* arg);
-/* Key under which child is stored inside the instance; NULL when it is not, or when there is a real __dict__. */
+/* Key under which child is stored inside the instance; NULL when it is not. */
 PyObject* lg_inline_attribute_name(PyObject* object, PyObject* child);
 /* The other way round: value stored inside the instance under name, or NULL. */
 PyObject* lg_inline_attribute(PyObject* object, const char* name);

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "holder.h"
-#include "reference_name.h"
+#include "interpreter/holder.h"
+#include "interpreter/reference_name.h"
 
 namespace leakguard {
 

@@ -1,9 +1,9 @@
-#include "garbage_search.h"
+#include "interpreter/garbage_search.h"
 
 #include <algorithm>
 
-#include "../core/garbage_cycles.h"
-#include "collector_verdict.h"
+#include "core/garbage_cycles.h"
+#include "interpreter/collector_verdict.h"
 
 namespace leakguard {
 

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "heap_walk.h"
-#include "holder.h"
-#include "holder_chain.h"
-#include "owner_search.h"
+#include "interpreter/heap_walk.h"
+#include "interpreter/holder.h"
+#include "interpreter/holder_chain.h"
+#include "interpreter/owner_search.h"
 
 namespace leakguard {
 

@@ -1,4 +1,4 @@
-#include "heap_walk.h"
+#include "interpreter/heap_walk.h"
 
 #include <algorithm>
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "../core/address_table.h"
-#include "../core/object_graph.h"
-#include "edge_adapter.h"
-#include "object_references.h"
-#include "roots.h"
+#include "core/address_table.h"
+#include "core/object_graph.h"
+#include "interpreter/edge_adapter.h"
+#include "interpreter/object_references.h"
+#include "interpreter/roots.h"
 
 namespace leakguard {
 

@@ -1,4 +1,4 @@
-#include "holder_chain.h"
+#include "interpreter/holder_chain.h"
 
 #include <cstring>
 

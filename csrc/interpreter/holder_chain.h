@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "heap_walk.h"
-#include "holder.h"
+#include "interpreter/heap_walk.h"
+#include "interpreter/holder.h"
 
 namespace leakguard {
 

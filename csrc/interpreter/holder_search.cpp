@@ -1,12 +1,12 @@
-#include "holder_search.h"
+#include "interpreter/holder_search.h"
 
 #include <chrono>
 #include <exception>
 
-#include "garbage_search.h"
-#include "heap_walk.h"
-#include "holder_chain.h"
-#include "owner_search.h"
+#include "interpreter/garbage_search.h"
+#include "interpreter/heap_walk.h"
+#include "interpreter/holder_chain.h"
+#include "interpreter/owner_search.h"
 
 namespace leakguard {
 

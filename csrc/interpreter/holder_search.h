@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "edge_adapter.h"
-#include "holder.h"
+#include "interpreter/edge_adapter.h"
+#include "interpreter/holder.h"
 
 namespace leakguard {
 

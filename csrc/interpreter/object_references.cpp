@@ -1,4 +1,4 @@
-#include "object_references.h"
+#include "interpreter/object_references.h"
 
 #include <structmember.h>
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "edge_adapter.h"
+#include "interpreter/edge_adapter.h"
 
 namespace leakguard {
 

@@ -1,10 +1,10 @@
-#include "owner_search.h"
+#include "interpreter/owner_search.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "container_limit.h"
+#include "interpreter/container_limit.h"
 
 namespace leakguard {
 

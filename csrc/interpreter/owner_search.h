@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "../core/object_graph.h"
-#include "heap_walk.h"
-#include "holder_chain.h"
-#include "holder_search.h"
+#include "core/object_graph.h"
+#include "interpreter/heap_walk.h"
+#include "interpreter/holder_chain.h"
+#include "interpreter/holder_search.h"
 
 namespace leakguard {
 

@@ -1,4 +1,4 @@
-#include "reference_name.h"
+#include "interpreter/reference_name.h"
 
 #include <structmember.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cpython_layout.h"
+#include "interpreter/cpython_layout.h"
 
 namespace leakguard {
 

@@ -1,6 +1,6 @@
-#include "roots.h"
+#include "interpreter/roots.h"
 
-#include "reference_name.h"
+#include "interpreter/reference_name.h"
 
 namespace leakguard {
 

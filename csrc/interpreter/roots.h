@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cpython_layout.h"
+#include "interpreter/cpython_layout.h"
 
 namespace leakguard {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "reference_name.h"
+#include "interpreter/reference_name.h"
 
 namespace leakguard {
 
