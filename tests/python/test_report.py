@@ -81,6 +81,7 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "retained_by": ["Link"],
         "retained_bytes": int,
         "example": ("Example", None),
+        "also_born_at": ["Place"],
     },
     "Place": {
         "file": TEXT_OR_NULL,
