@@ -136,9 +136,9 @@ def fake_cuda(arguments: Sequence[str]) -> None:
         raise CannotRun(
             "pip gave a torch 2.14 without CUDA: pip install torch==2.14.1 from an index with CUDA builds"
         )
-    folder = cmake_build(venv, "fakecuda", source="tests/fakecuda")
     venv.install_leakguard()
-    venv.run("tests/fakecuda/run", venv.python, "-m", "pytest", "-q", *arguments, FAKECUDA_BUILD=folder)
+    launch = [venv.python, "tests/fakecuda/launch.py"]
+    venv.run(*launch, venv.python, "-m", "pytest", "-q", *arguments, FAKECUDA_BUILD=str(BUILD / "fakecuda"))
 
 
 def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
