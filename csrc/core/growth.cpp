@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <utility>
 
 namespace leakguard {
 namespace {
@@ -16,22 +18,49 @@ struct Survivors {
   uint32_t last = 0;
 };
 
-Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to) {
-  Survivors kept;
+Survivors sumOf(std::vector<BirthWindow> windows) {
+  Survivors sum;
   for (const BirthWindow& window : windows) {
-    if (window.blocks == 0 || window.first < from || window.last > to) {
-      continue;
-    }
-    if (kept.windows.empty()) {
-      kept.first = window.first;
-    }
-    kept.last = window.last;
-    kept.birthSteps += window.birthSteps;
-    kept.blocks += window.blocks;
-    kept.bytes += window.bytes;
-    kept.windows.push_back(window);
+    sum.birthSteps += window.birthSteps;
+    sum.blocks += window.blocks;
+    sum.bytes += window.bytes;
   }
-  return kept;
+  if (!windows.empty()) {
+    sum.first = windows.front().first;
+    sum.last = windows.back().last;
+  }
+  sum.windows = std::move(windows);
+  return sum;
+}
+
+Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to) {
+  std::vector<BirthWindow> kept;
+  for (const BirthWindow& window : windows) {
+    if (window.blocks != 0 && window.first >= from && window.last <= to) {
+      kept.push_back(window);
+    }
+  }
+  return sumOf(std::move(kept));
+}
+
+// The survivors since the latest long pause, when there is one with enough births after it; otherwise all.
+Survivors latestPhase(const Survivors& all) {
+  constexpr uint32_t kPause = 8; // steps
+  uint32_t births = 0;
+  uint32_t longest = 1; // distance between two births after the pause
+  for (size_t i = all.windows.size(); i-- > 1;) {
+    const BirthWindow& window = all.windows[i];
+    births += window.birthSteps;
+    if (window.birthSteps > 1) { // merged: the mean distance is all that is known
+      longest = std::max(longest, (window.last - window.first) / (window.birthSteps - 1));
+    }
+    const uint32_t pause = window.first - all.windows[i - 1].last;
+    if (births >= Growth::kFirm && pause >= std::max(kPause, 4 * longest)) {
+      return sumOf({all.windows.begin() + static_cast<std::ptrdiff_t>(i), all.windows.end()});
+    }
+    longest = std::max(longest, pause);
+  }
+  return all;
 }
 
 int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
@@ -84,7 +113,7 @@ std::optional<Evidence> Growth::judge(
   }
   const uint32_t newest = steps - 1;
   const uint32_t to = newest - kTail;
-  const Survivors survivors = countable(windows, from, to);
+  const Survivors survivors = latestPhase(countable(windows, from, to));
   if (survivors.birthSteps < kFirm) {
     return std::nullopt;
   }
@@ -172,8 +201,9 @@ std::vector<Evidence> Growth::evidence() const {
   for (const Evidence& old : last_) {
     const bool again =
         std::any_of(found.begin(), found.end(), [&](const Evidence& now) { return now.group == old.group; });
-    // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop.
-    if (!again && steps > history_.base() && history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
+    // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop. What was
+    // seen before a better source of steps took over counts by other steps.
+    if (!again && old.firstStep >= history_.base() && steps > history_.base() && history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
       found.push_back(old);
     }
   }

@@ -31,6 +31,8 @@ struct Evidence {
 //  - the live blocks rose by what was born, over the last births and over half of the time (a ring that replaces its
 //    oldest: no);
 //  - not below what the group has reached before and let go of (a buffer that is emptied every epoch: no).
+// A line may have filled a cache long before it begins to leak: when births have paused for at least four times the
+// longest distance between those that follow, only the latter are judged.
 // Births of the last two steps do not count: they may be in flight.
 class LEAKGUARD_API Growth {
  public:
