@@ -43,24 +43,37 @@ Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_
   return sumOf(std::move(kept));
 }
 
-// The survivors since the latest long pause, when there is one with enough births after it; otherwise all.
-Survivors latestPhase(const Survivors& all) {
+// Mean distance of the births in one window: all that is known of merged ones.
+uint32_t distanceWithin(const BirthWindow& window) {
+  return window.birthSteps > 1 ? (window.last - window.first) / (window.birthSteps - 1) : 0;
+}
+
+uint32_t longestDistance(std::span<const BirthWindow> windows) {
+  uint32_t longest = 0;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    longest = std::max(longest, distanceWithin(windows[i]));
+    if (i > 0) {
+      longest = std::max(longest, windows[i].first - windows[i - 1].last);
+    }
+  }
+  return longest;
+}
+
+// Index of the first window after the latest long pause that has enough births after it; 0 when there is none.
+size_t latestPhase(std::span<const BirthWindow> windows) {
   constexpr uint32_t kPause = 8; // steps
   uint32_t births = 0;
   uint32_t longest = 1; // distance between two births after the pause
-  for (size_t i = all.windows.size(); i-- > 1;) {
-    const BirthWindow& window = all.windows[i];
-    births += window.birthSteps;
-    if (window.birthSteps > 1) { // merged: the mean distance is all that is known
-      longest = std::max(longest, (window.last - window.first) / (window.birthSteps - 1));
-    }
-    const uint32_t pause = window.first - all.windows[i - 1].last;
+  for (size_t i = windows.size(); i-- > 1;) {
+    births += windows[i].birthSteps;
+    longest = std::max(longest, distanceWithin(windows[i]));
+    const uint32_t pause = windows[i].first - windows[i - 1].last;
     if (births >= Growth::kFirm && pause >= std::max(kPause, 4 * longest)) {
-      return sumOf({all.windows.begin() + static_cast<std::ptrdiff_t>(i), all.windows.end()});
+      return i;
     }
     longest = std::max(longest, pause);
   }
-  return all;
+  return 0;
 }
 
 int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
@@ -100,25 +113,18 @@ bool rose(uint32_t group, const Survivors& survivors, uint32_t step, uint32_t ne
   return born > 0 && change * 2 >= born;
 }
 
-} // namespace
-
-std::optional<Evidence> Growth::judge(
+std::optional<Evidence> judgeSurvivors(
     uint32_t group,
-    std::span<const BirthWindow> windows,
+    const Survivors& survivors,
+    uint32_t newest,
     const StepHistory& history) {
-  const uint32_t steps = history.steps();
-  const uint32_t from = history.base() + kWarmup;
-  if (steps < from + kFirm + kTail) {
+  if (survivors.birthSteps < Growth::kFirm) {
     return std::nullopt;
   }
-  const uint32_t newest = steps - 1;
-  const uint32_t to = newest - kTail;
-  const Survivors survivors = latestPhase(countable(windows, from, to));
-  if (survivors.birthSteps < kFirm) {
-    return std::nullopt;
-  }
+  const uint32_t to = newest - Growth::kTail;
   const double spacing = (survivors.last - survivors.first) / (survivors.birthSteps - 1.0);
-  if (to - survivors.last > 3 * spacing + 2 || !spread(survivors, to)) {
+  const double usual = std::max<double>(3 * spacing + 2, longestDistance(survivors.windows));
+  if (to - survivors.last > usual || !spread(survivors, to)) {
     return std::nullopt;
   }
 
@@ -153,6 +159,34 @@ std::optional<Evidence> Growth::judge(
   evidence.blocksPerStep = static_cast<double>(survivors.blocks) / length;
   evidence.seenAt = newest;
   return evidence;
+}
+
+} // namespace
+
+std::optional<Evidence> Growth::judge(
+    uint32_t group,
+    std::span<const BirthWindow> windows,
+    const StepHistory& history) {
+  const uint32_t steps = history.steps();
+  const uint32_t from = history.base() + kWarmup;
+  if (steps < from + kFirm + kTail) {
+    return std::nullopt;
+  }
+  const uint32_t newest = steps - 1;
+  const Survivors all = countable(windows, from, newest - kTail);
+  const std::span<const BirthWindow> born = all.windows;
+  const size_t split = latestPhase(born);
+  if (split == 0) {
+    return judgeSurvivors(group, all, newest, history);
+  }
+  const Survivors phase = sumOf({born.begin() + static_cast<std::ptrdiff_t>(split), born.end()});
+  // A pause like one before it is the rhythm of the births, and the whole is the better measure.
+  const uint32_t pause = born[split].first - born[split - 1].last;
+  const bool rhythm = 2 * longestDistance(born.first(split)) >= pause;
+  const Survivors& better = rhythm ? all : phase;
+  const Survivors& other = rhythm ? phase : all;
+  std::optional<Evidence> evidence = judgeSurvivors(group, better, newest, history);
+  return evidence ? evidence : judgeSurvivors(group, other, newest, history);
 }
 
 std::vector<Evidence> Growth::look() const {

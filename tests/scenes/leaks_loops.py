@@ -50,6 +50,20 @@ def only_in_evaluation(steps: Steps) -> None:
                 kept.append(model(batch()).softmax(1))  # leaks
 
 
+@leak(bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit")
+def only_in_steps_of_validation(steps: Steps) -> None:
+    import leakguard
+
+    model, optimizer = new_trainer()
+    kept = []
+    for step in steps:
+        if step % 60 < 50:
+            train_step(model, optimizer)
+        else:
+            kept.append(torch.zeros(WIDTH))  # leaks
+        leakguard.step()
+
+
 @leak(bytes_per_step=ROW, blocks_per_step=1, steps=400, long_steps=400)
 def from_the_middle_of_the_run(steps: Steps) -> None:
     model, optimizer = new_trainer()
