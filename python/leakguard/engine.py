@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 
 from leakguard._native import core
-from leakguard.code_rules import code_rules
+from leakguard.attachment import Attachment
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.holders import HolderSearch
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
@@ -35,14 +35,11 @@ class Engine:
         roots = _checked(modules)
         self._began = time.perf_counter()
         self._allocator_seconds = core.allocator_seconds()
-        core.set_code_rules(code_rules(user_code))
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
         self._holders = HolderSearch()
-        self._trouble = {"cpu": why} if (why := core.attach_cpu()) else {}
         self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
-        core.plug_sockets()
-        core.set_watching(True)
+        self._attachment = Attachment(user_code)
         self._steps.install()
         self._follow_forward = guarded(self._meet_roots)
         if roots:
@@ -64,9 +61,7 @@ class Engine:
         """Puts everything back."""
         core.seek_root_modules(None)
         self._steps.remove()
-        core.set_watching(False)
-        core.detach_cpu()
-        core.unplug_sockets()
+        self._attachment.release()
         self._modules.clear()
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
@@ -114,10 +109,10 @@ class Engine:
             lost=Lost(
                 events=dropped + replaced,
                 unknown_births=unknown,
-                uncovered_devices=len(self._trouble),
+                uncovered_devices=len(self._attachment.trouble),
                 failures=failures,
             ),
-            trouble=tuple(f"{device} (not covered: {why})" for device, why in self._trouble.items()),
+            trouble=tuple(f"{device} (not covered: {why})" for device, why in self._attachment.trouble.items()),
         )
 
     def _growing(self, evidence: tuple[int, int, int, int, int, int, float, float, int], base: int) -> Growing:
