@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from leakguard.findings import Growing, findings_of
 from leakguard.report import (
     MIN_STEPS,
+    Advice,
     DeviceUsage,
     Finding,
     Lost,
@@ -33,6 +34,7 @@ class Observation:
     growing: tuple[Growing, ...]
     overhead: Overhead
     lost: Lost
+    advice: tuple[Advice, ...] = ()
     trouble: tuple[str, ...] = ()  # devices that are not covered, and why
 
 
@@ -52,6 +54,7 @@ def diagnose(observation: Observation) -> Report:
         steps=observation.steps,
         devices=observation.devices,
         findings=findings,
+        advice=observation.advice,
         overhead=observation.overhead,
         lost=observation.lost,
     )

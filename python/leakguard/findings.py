@@ -35,6 +35,7 @@ class Growing:
     blocks_per_step: float
     bytes_per_step: float
     held: Held | None = None
+    resident: str | None = None  # the library's workspace that these blocks are
 
 
 def findings_of(growing: Iterable[Growing], steps: Steps) -> tuple[Finding, ...]:
@@ -47,6 +48,8 @@ def findings_of(growing: Iterable[Growing], steps: Steps) -> tuple[Finding, ...]
 
 def _key(group: Growing) -> tuple[object, ...]:
     """Equal for groups that a reader would call one leak."""
+    if group.resident is not None:
+        return group.site.device, group.resident
     held = group.held
     if held is not None and held.links and held.status in ("rooted", "native"):
         return group.site.device, *held.key
@@ -65,7 +68,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps) -> Finding:
         cluster, key=lambda group: (group.bytes_per_step, group.site.place.phase not in ("backward", "optimizer"))
     )
     place, device, held = lead.site.place, lead.site.device, lead.held
-    verdict = _verdict(held)
+    verdict: Verdict = "by-design" if lead.resident else _verdict(held)
     at_limit = verdict == "bounded" and _is_full(held)
     bytes_per_step = 0.0 if at_limit else sum(group.bytes_per_step for group in cluster)
     blocks_per_step = 0.0 if at_limit else sum(group.blocks_per_step for group in cluster)
@@ -80,7 +83,9 @@ def _finding(cluster: Sequence[Growing], steps: Steps) -> Finding:
         verdict=verdict,
         cause=cause.slug,
         title=f"{device} grows {size(bytes_per_step)} a step, {pace(first, last, lead.birth_steps, steps)}",
-        why=_why(held, place, blocks_per_step, bytes_now, verdict),
+        why=f"this is the {lead.resident}: torch keeps one for each thread and stream"
+        if lead.resident
+        else _why(held, place, blocks_per_step, bytes_now, verdict),
         fix=_fix(cause, held, place),
         device=device,
         bytes=bytes_now,
