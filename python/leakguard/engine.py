@@ -25,13 +25,15 @@ WARMUP = 4
 
 
 class Engine:
-    """Attached from construction to `stop()`."""
+    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that nobody has
+    named, and no forward call is taken for a step."""
 
     def __init__(
         self,
         modules: Iterable[torch.nn.Module],
         user_code: Iterable[str],
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        seek_modules: bool = True,
     ) -> None:
         roots = _checked(modules)
         self._began = time.perf_counter()
@@ -46,7 +48,7 @@ class Engine:
         self._follow_forward = guarded(self._meet_roots)
         if roots:
             self._steps.follow_forward(roots)
-        else:
+        elif seek_modules:
             core.seek_root_modules(self._follow_forward)
 
     def add_modules(self, modules: Iterable[torch.nn.Module]) -> None:
@@ -59,6 +61,15 @@ class Engine:
         """The user says that a step is over."""
         self._steps.explicit_step()
 
+    @property
+    def step_count(self) -> int:
+        """Steps seen so far, from a source as good as the present one."""
+        return self._watch.steps - self._watch.base
+
+    def restart(self) -> None:
+        """Sets aside what was seen so far, as if watching began now."""
+        self._watch.rebase()
+
     def stop(self) -> None:
         """Puts everything back."""
         core.seek_root_modules(None)
@@ -70,7 +81,7 @@ class Engine:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
         growing = [evidence[0] for evidence in self._watch.evidence()]
         if growing:
-            self._guarded(self._holders.look)(growing, self._watch.steps - self._watch.base)
+            self._guarded(self._holders.look)(growing, self.step_count)
         return diagnose(self._observation(len(failures), seconds))
 
     def progress(self) -> str:
@@ -78,14 +89,14 @@ class Engine:
         allocated = ", ".join(f"{device} {format_bytes(core.counts(device)[1])}" for device in core.devices())
         growing = len(self._watch.growing())
         suspects = f", {growing} call sites under suspicion" if growing else ""
-        return f"step {self._watch.steps - self._watch.base}, {allocated}{suspects}"
+        return f"step {self.step_count}, {allocated}{suspects}"
 
     def _mark(self) -> None:
         elapsed = time.perf_counter() - self._began
         fresh = self._watch.mark(elapsed) > 0
         self._attachment.cuda.step_ended()
         self._modules.refresh_if_unknown()
-        self._holders.consider(self._watch.growing(), fresh, self._watch.steps - self._watch.base, elapsed)
+        self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
         if self._steps.source != "forward":
             core.seek_root_modules(None)
 
@@ -101,7 +112,7 @@ class Engine:
         dropped, unknown, replaced, _ = core.lost()
         trouble = self._attachment.trouble
         return Observation(
-            steps=Steps(count=self._watch.steps - self._watch.base, warmup=WARMUP, source=self._steps.source),
+            steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
             devices=tuple(map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))),
             growing=self._growing(),
             overhead=Overhead(
