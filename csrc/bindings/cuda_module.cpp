@@ -94,7 +94,7 @@ py::object outOfMemory() {
   py::dict found;
   found["device"] = record->device;
   found["asked"] = record->asked;
-  found["device_total"] = record->deviceTotal;
+  found["limit"] = record->limit;
   found["device_free"] = record->deviceFree;
   found["step"] = record->live.step;
   found["line"] = record->context.line;

@@ -16,10 +16,29 @@ struct Survivors {
   uint32_t last = 0;
 };
 
-Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to) {
+// The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much of
+// the window is older.
+BirthWindow clipped(BirthWindow window, uint32_t from, const LiveCount& before) {
+  if (window.first >= from) {
+    return window;
+  }
+  const int64_t blocks = std::max<int64_t>(0, window.blocks - before.blocks);
+  const uint32_t earlier = from - window.first;
+  window.blocks = static_cast<uint32_t>(blocks);
+  window.bytes = std::max<int64_t>(0, window.bytes - before.bytes);
+  window.birthSteps = std::min(window.birthSteps > earlier ? window.birthSteps - earlier : 1, window.blocks);
+  window.first = from;
+  return window;
+}
+
+Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to, const LiveCount& before) {
   Survivors kept;
-  for (const BirthWindow& window : windows) {
-    if (window.blocks == 0 || window.first < from || window.last > to) {
+  for (const BirthWindow& whole : windows) {
+    if (whole.last < from || whole.last > to) {
+      continue;
+    }
+    const BirthWindow window = clipped(whole, from, before);
+    if (window.blocks == 0) {
       continue;
     }
     if (kept.windows.empty()) {
@@ -84,7 +103,7 @@ std::optional<Evidence> Growth::judge(
   }
   const uint32_t newest = steps - 1;
   const uint32_t to = newest - kTail;
-  const Survivors survivors = countable(windows, from, to);
+  const Survivors survivors = countable(windows, from, to, history.countAt(from - 1, group));
   if (survivors.birthSteps < kFirm) {
     return std::nullopt;
   }

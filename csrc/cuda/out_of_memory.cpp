@@ -21,7 +21,7 @@ Latest& latest() noexcept {
   return *instance;
 }
 
-void remember(CudaAllocator& inner, int64_t device, size_t asked, size_t total, size_t free) noexcept {
+void remember(CudaAllocator& inner, int64_t device, size_t asked, size_t limit, size_t free) noexcept {
   if (!followingTrace()) {
     return;
   }
@@ -31,7 +31,7 @@ void remember(CudaAllocator& inner, int64_t device, size_t asked, size_t total, 
     auto record = std::make_shared<OutOfMemory>();
     record->device = static_cast<int>(device);
     record->asked = asked;
-    record->deviceTotal = total;
+    record->limit = limit;
     record->deviceFree = free;
     const PendingContext* pending = pendingContext();
     record->context = pending != nullptr && pending->set ? pending->context : captureContext();
@@ -48,8 +48,8 @@ void remember(CudaAllocator& inner, int64_t device, size_t asked, size_t total, 
 
 void observeOutOfMemory(CudaAllocator& inner) {
   latest();
-  inner.attachOutOfMemoryObserver([&inner](int64_t device, size_t asked, size_t total, size_t free) noexcept {
-    remember(inner, device, asked, total, free);
+  inner.attachOutOfMemoryObserver([&inner](int64_t device, size_t asked, size_t limit, size_t free) noexcept {
+    remember(inner, device, asked, limit, free);
   });
 }
 

@@ -14,7 +14,7 @@ namespace leakguard {
 struct OutOfMemory {
   int device = 0;
   uint64_t asked = 0; // bytes, as the allocator asked the device for them
-  uint64_t deviceTotal = 0;
+  uint64_t limit = 0; // bytes this process may take: the device's memory, or the fraction of it that is allowed
   uint64_t deviceFree = 0;
   Context context; // of the allocation that failed
   Snapshot live; // the ledger, all devices

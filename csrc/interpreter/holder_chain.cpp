@@ -1,6 +1,7 @@
 #include "interpreter/holder_chain.h"
 
 #include <cstring>
+#include <utility>
 
 namespace leakguard {
 
@@ -141,6 +142,7 @@ class HolderChain::Folding {
 
   void item(const ReferenceName& reference, Edge last, NodeId to) {
     PyObject* table_owner = table_owner_ == kNoNode ? nullptr : walk_.objectAt(table_owner_);
+    const bool in_attribute_table = std::exchange(in_attribute_table_, false);
     switch (last) {
       case Edge::ModuleDict: {
         const bool of_module = !at_module_ && table_owner && PyModule_Check(table_owner);
@@ -172,10 +174,9 @@ class HolderChain::Folding {
         }
         [[fallthrough]];
       default:
-        if (in_attribute_table_ && !reference.name.empty()) push(Edge::Attribute, reference.name, to);
+        if (in_attribute_table && !reference.name.empty()) push(Edge::Attribute, reference.name, to);
         else push(reference.edge, reference.name, to);
     }
-    in_attribute_table_ = false;
   }
 
   void attribute(PyObject* owner, const std::string& name, NodeId to) {

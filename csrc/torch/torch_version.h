@@ -24,3 +24,6 @@ static_assert(
 
 // HostAllocator::record_history and its five companions, the pinned allocator's own history.
 #define LEAKGUARD_TORCH_HAS_HOST_HISTORY (LEAKGUARD_TORCH >= 214)
+
+// THPFunction::output_grad_dtypes, one more reference of a custom Function's context.
+#define LEAKGUARD_TORCH_HAS_OUTPUT_GRAD_DTYPES (LEAKGUARD_TORCH >= 214)

@@ -30,8 +30,8 @@ class OutOfMemory(TypedDict):
 
     device: int
     asked: int
-    device_total: int
-    device_free: int
+    limit: int  # what this process may take: the device's memory, or the allowed fraction of it
+    device_free: int  # by the driver
     step: int
     line: int  # for _core.line
     module: str

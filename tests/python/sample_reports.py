@@ -76,6 +76,10 @@ TOTAL = Finding(
     last_step=40,
     category="autograd_detail",
     allocated_at=Place(file=TRAIN, line=57, function="main", expression="total + loss", op="AddBackward0"),
+    also_born_at=tuple(
+        Place(file=TRAIN, line=line, function="Net.loss", expression=f"weight[{line}] * loss")
+        for line in range(61, 66)
+    ),
     root="local 'total' in main() at train.py:57",
     retained_by=(
         Link(edge="local", name="total", type="Tensor [], requires grad", file=TRAIN, line=57),

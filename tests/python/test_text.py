@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
 
-from leakguard.render.text import print_line, print_report, to_text
+from leakguard.render.page import Glyphs, Page
+from leakguard.render.text import print_line, print_report, to_text, write_report
 from leakguard.render.wording import short_path, shorten, visible
 from leakguard.report import DeviceUsage, Link, Place, Report
 
@@ -61,6 +62,12 @@ def test_in_80_columns(name: str) -> None:
 @pytest.mark.parametrize(("name", "width"), [("leak", 120), ("several", 120), ("leak", 40)])
 def test_in_other_widths(name: str, width: int) -> None:
     compare(f"{name}_{width}", to_text(REPORTS[name], width=width, folder=PROJECT))
+
+
+def test_styles_reach_as_far_as_the_words_they_are_for() -> None:
+    page = Page(80, Glyphs())
+    write_report(page, LEAK, PROJECT)
+    compare("leak_styles", "\n".join(line.markup for line in page.lines))
 
 
 def test_under_a_rule_where_it_has_been_saved() -> None:

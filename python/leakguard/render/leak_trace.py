@@ -21,6 +21,7 @@ from leakguard.units import format_bytes
 DIM = "dim"
 INDENT = 11
 FIRST_SHOWN, LAST_SHOWN = 8, 3
+OTHERS_SHOWN = 3
 
 
 class LeakTrace:
@@ -36,6 +37,7 @@ class LeakTrace:
     def write(self) -> None:
         """The birth; the way from the root to the tensor, when it is known; and what it is worth."""
         self._page.flow(Text("born at", DIM), self._birth(), INDENT)
+        self._also_born()
         if self._chain:
             self._page.tree(Text("held by", DIM), self._rows(), INDENT)
             self._page.flow(Text("frees", DIM), [*self._freed(), *self._known_as()], INDENT)
@@ -58,6 +60,17 @@ class LeakTrace:
         if place.via:
             parts.append(Text(f"via {self._names.path(place.via)}", DIM))
         return parts
+
+    def _also_born(self) -> None:
+        others = self._finding.also_born_at
+        for number, place in enumerate(others[:OTHERS_SHOWN]):
+            parts = [Text(self._names.place(place.file, place.line, place.function))]
+            if place.expression:
+                parts.append(Text(shorten(visible(place.expression)), "cyan"))
+            self._page.flow(Text("" if number else "and at", DIM), parts, INDENT)
+        if len(others) > OTHERS_SHOWN:
+            more = Text(f"... {len(others) - OTHERS_SHOWN} more lines", DIM)
+            self._page.labelled(Text(), more, INDENT)
 
     def _rows(self) -> list[Row]:
         rows = [self._row(link, times) for link, times in _without_repeats(self._chain)]
@@ -87,8 +100,7 @@ class LeakTrace:
     def _freed(self) -> list[Text]:
         if self._finding.retained_bytes <= 0:
             return []
-        freed = Text(format_bytes(self._finding.retained_bytes), "bold")
-        return [freed.append(f" {self._condition()}", "not bold")]
+        return [Text.assemble((format_bytes(self._finding.retained_bytes), "bold"), f" {self._condition()}")]
 
     def _condition(self) -> str:
         if self._finding.verdict == "waiting-for-gc":

@@ -130,7 +130,7 @@ class Page:
 
 
 def _padded(text: Text, width: int) -> Text:
-    return text.copy().append(" " * max(width - text.cell_len, 0))
+    return _open(text).append(" " * max(width - text.cell_len, 0))
 
 
 def _packed(parts: Sequence[Text], room: int) -> list[Text]:
@@ -140,5 +140,10 @@ def _packed(parts: Sequence[Text], room: int) -> list[Text]:
         if lines and lines[-1].cell_len + len(GAP) + part.cell_len <= room:
             lines[-1].append(GAP).append_text(part)
         else:
-            lines.append(part.copy())
+            lines.append(_open(part))
     return lines
+
+
+def _open(text: Text) -> Text:
+    """A copy to which more can be appended: it has its style as far as it reaches, and no further."""
+    return Text().append_text(text)

@@ -6,6 +6,8 @@ FAKE_FAULT makes it fail: `watch`, `report`, or `memory` for a report that finds
 been released.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time

@@ -1,0 +1,137 @@
+"""Every scene under watch, many to a process: a leak is named with its line and rate, a clean loop is not accused."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+
+torch = pytest.importorskip("torch")
+
+import leakguard  # noqa: E402
+from leakguard.report import Finding, Report  # noqa: E402
+from scenes.scene import CLEAN, LEAKS, Scene, Steps  # noqa: E402
+
+for file in sorted((TESTS / "scenes").glob("*_*.py")):
+    if file.name.startswith(("leaks_", "clean_")):
+        importlib.import_module(f"scenes.{file.stem}")
+
+GROWS = ("growing", "no-owner")
+TOLERANCE = 0.1
+
+
+@pytest.fixture(autouse=True)
+def quiet_process() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    gc.collect()
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(scene: Scene, steps: int) -> tuple[Report, Report]:
+    """The reports at the end of the loop: while its function still runs, and when it has returned."""
+    inside: list[Report] = []
+    guard = leakguard.watch(on_exit="never")
+    try:
+        scene.loop(Steps(steps, lambda: inside.append(guard.report())))
+        outside = guard.report()
+    finally:
+        guard.stop()
+    assert len(inside) == 1, "the scene must take all its steps"
+    return inside[0], outside
+
+
+def check_steps(scene: Scene, steps: int, report: Report) -> None:
+    assert report.steps.source == scene.source
+    assert report.steps.count == scene.count(steps)
+    assert report.lost.failures == 0
+    assert report.lost.events == 0
+
+
+def growing(report: Report) -> list[Finding]:
+    return [finding for finding in report.findings if finding.verdict in GROWS]
+
+
+def check_leak(scene: Scene, report: Report) -> None:
+    findings = growing(report)
+    assert report.status == "leak", report
+    at_line = [
+        finding
+        for finding in findings
+        if finding.allocated_at.file == str(scene.file) and finding.allocated_at.line in scene.lines
+    ]
+    assert at_line, f"none of lines {scene.lines} named:\n{report}"
+    if scene.leads:
+        assert findings[0] in at_line, f"line {scene.lines} is not the first finding:\n{report}"
+    source = scene.file.read_text(encoding="utf-8").splitlines()
+    for finding in at_line:
+        line, expression = finding.allocated_at.line, finding.allocated_at.expression
+        assert line is not None
+        assert expression and expression in source[line - 1]
+        assert finding.allocated_at.function
+        if scene.phase is not None:
+            assert finding.allocated_at.phase == scene.phase
+    counted = findings if scene.whole else at_line
+    if scene.bytes_per_step is not None:
+        assert sum(f.bytes_per_step for f in counted) == pytest.approx(scene.bytes_per_step, rel=TOLERANCE), report
+    if scene.blocks_per_step is not None:
+        assert sum(f.blocks_per_step for f in counted) == pytest.approx(scene.blocks_per_step, rel=TOLERANCE), report
+
+
+def check_clean(report: Report) -> None:
+    assert growing(report) == [], report
+    assert report.status in ("clean", "warning"), report
+
+
+def all_leaks() -> list[Any]:
+    """The leaks, those that are not found yet as strict expected failures."""
+    return [
+        pytest.param(
+            scene, id=name, marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else []
+        )
+        for name, scene in LEAKS.items()
+    ]
+
+
+def all_clean() -> list[Any]:
+    return [pytest.param(scene, id=name) for name, scene in CLEAN.items()]
+
+
+@pytest.mark.parametrize("scene", all_leaks())
+def test_leak_is_named(scene: Scene) -> None:
+    for report in run(scene, scene.steps):
+        check_steps(scene, scene.steps, report)
+        check_leak(scene, report)
+
+
+@pytest.mark.parametrize("scene", all_clean())
+def test_clean_loop_is_not_accused(scene: Scene) -> None:
+    for report in run(scene, scene.steps):
+        check_steps(scene, scene.steps, report)
+        check_clean(report)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scene", all_leaks())
+def test_leak_is_named_in_a_long_run(scene: Scene) -> None:
+    for report in run(scene, scene.long_steps):
+        check_steps(scene, scene.long_steps, report)
+        check_leak(scene, report)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scene", all_clean())
+def test_clean_loop_is_not_accused_in_a_long_run(scene: Scene) -> None:
+    for report in run(scene, scene.long_steps):
+        check_steps(scene, scene.long_steps, report)
+        check_clean(report)
