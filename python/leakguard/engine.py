@@ -66,6 +66,14 @@ class Engine:
         """Steps seen so far, from a source as good as the present one."""
         return self._watch.steps - self._watch.base
 
+    def peaks(self) -> dict[str, int]:
+        """The most bytes that were live at once on each device since the engine was made."""
+        peaks = {device: core.range(device)[1] for device in core.devices()}
+        for _, _, _, devices in self._watch.rows():
+            for device, _, _, peak, _ in devices:
+                peaks[device] = max(peak, peaks.get(device, 0))
+        return peaks
+
     def restart(self) -> None:
         """Sets aside what was seen so far, as if watching began now."""
         self._watch.rebase()

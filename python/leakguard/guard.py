@@ -107,6 +107,7 @@ class Guard:
         self._seconds = 0.0
         self._process = os.getpid()
         self._last: Report | None = None
+        self._peaks: dict[str, int] = {}
         self.active = inert is None
         if self.active:
             atexit.register(self._at_exit)
@@ -148,6 +149,10 @@ class Guard:
         if self._last is not None:
             return self._last.steps.count
         return self._engine.step_count if self._engine is not None else 0
+
+    def peaks(self) -> dict[str, int]:
+        """The most bytes that were live at once on each device since watching began."""
+        return self._engine.peaks() if self._engine is not None else self._peaks
 
     def restart(self) -> None:
         """Sets aside what was seen so far, as if watching began now."""
@@ -194,6 +199,7 @@ class Guard:
         if _current is self:
             _current = None
         if self._engine is not None and os.getpid() == self._process:
+            self._peaks = self._engine.peaks()
             self._engine.stop()
             self._engine = None
 
