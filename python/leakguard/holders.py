@@ -88,12 +88,13 @@ class HolderSearch:
             self._early += early
             self.look(growing, step)
 
-    def look(self, groups: Sequence[int], step: int) -> None:
-        """One walk for all of the groups; those that have no live block any more keep their last answer."""
+    def look(self, groups: Sequence[int], step: int, since: core.BirthMark | None = None) -> None:
+        """One walk for all of the groups, or for their blocks born after `since`; those that have no such block any more
+        keep their last answer."""
         began = time.perf_counter()
         self._owed = False
         self._last_step = step
-        samples = core.sample_blocks(list(groups), SAMPLES)
+        samples = core.sample_blocks(list(groups), SAMPLES, since)
         if samples:
             found = core.find_holders(
                 [address for _, address in samples], [group for group, _ in samples], _own_frames()
