@@ -247,6 +247,16 @@ uint32_t Growth::observe() {
   return fresh;
 }
 
+std::vector<uint32_t> Growth::growing() const {
+  const std::lock_guard guard(mutex_);
+  std::vector<uint32_t> groups;
+  groups.reserve(last_.size());
+  for (const Evidence& evidence : last_) {
+    groups.push_back(evidence.group);
+  }
+  return groups;
+}
+
 std::vector<Evidence> Growth::evidence() const {
   const std::lock_guard guard(mutex_);
   std::vector<Evidence> found = look();
