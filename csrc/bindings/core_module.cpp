@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bindings/holders_binding.h"
 #include "bindings/module_search.h"
 #include "core/call_site.h"
 #include "core/growth.h"
@@ -218,6 +219,7 @@ PYBIND11_MODULE(_core, m) {
   bindLedger(m);
   bindCapture(m);
   bindModules(m);
+  bindHolders(m);
   py::class_<Watch>(m, "Watch")
       .def(py::init<>())
       .def("mark", &Watch::mark, py::arg("seconds"))
