@@ -30,8 +30,8 @@ PROCESSES = [
         "used_again_at_once": 50,
     },
     {"four_threads": 400},
-    {"forked_workers": 30},
-    {"spawned_workers": 25},
+    {"forked_workers": 20},
+    {"spawned_workers": 20},
 ]
 
 
