@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 from collections.abc import Iterator
@@ -33,7 +32,6 @@ def quiet_process() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    gc.collect()
     yield
     torch.set_num_threads(threads)
 

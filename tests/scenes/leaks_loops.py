@@ -38,7 +38,7 @@ def once_an_epoch_of_fifty(steps: Steps) -> None:
         kept.append(model.hidden.bias.detach().clone())  # leaks
 
 
-@leak(bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=120, long_steps=300)
+@leak(bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=200, long_steps=400)
 def only_in_evaluation(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -48,6 +48,20 @@ def only_in_evaluation(steps: Steps) -> None:
         with torch.no_grad():
             for _ in range(4):
                 kept.append(model(batch()).softmax(1))  # leaks
+
+
+@leak(bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit")
+def only_in_steps_of_validation(steps: Steps) -> None:
+    import leakguard
+
+    model, optimizer = new_trainer()
+    kept = []
+    for step in steps:
+        if step % 60 < 50:
+            train_step(model, optimizer)
+        else:
+            kept.append(torch.zeros(WIDTH))  # leaks
+        leakguard.step()
 
 
 @leak(bytes_per_step=ROW, blocks_per_step=1, steps=400, long_steps=400)
@@ -68,6 +82,21 @@ def twenty_leaking_steps_after_two_hundred(steps: Steps) -> None:
         train_step(model, optimizer)
         if step >= steps.count - 20:
             kept.append(torch.zeros(WIDTH))  # leaks
+
+
+@leak(bytes_per_step=ROW, blocks_per_step=1, steps=240, long_steps=400)
+def line_that_filled_a_cache_before(steps: Steps) -> None:
+    def row(value: float) -> torch.Tensor:
+        return torch.full((WIDTH,), value)  # leaks
+
+    model, optimizer = new_trainer()
+    cache, kept = {}, []
+    for step in steps:
+        train_step(model, optimizer)
+        if step < 12:
+            cache[step] = row(step)
+        if step >= steps.count * 2 // 3:
+            kept.append(row(0.0))
 
 
 @leak(bytes_per_step=512, blocks_per_step=1, steps=24)
@@ -157,7 +186,7 @@ def rollout_values_kept(steps: Steps) -> None:
 @leak(bytes_per_step=FLOAT, blocks_per_step=1)
 def lbfgs_losses_kept(steps: Steps) -> None:
     model = nn.Linear(WIDTH, CLASSES)
-    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, lr=0.01)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, history_size=5, lr=0.01)
     inputs, answers = batch(), labels()
     losses = []
 

@@ -47,8 +47,8 @@ class Scene:
 
     `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must be found,
     `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, bytes and blocks
-    a step are those of all that grows when `whole`, else those born at the named lines. `alone` scenes change their
-    process for good and run in one of their own. `unseen` says why a leak is not found yet.
+    a step are those of all that grows when `whole`, else those born at the named lines. `unseen` says why a leak is
+    not found yet.
     """
 
     name: str
@@ -58,7 +58,6 @@ class Scene:
     long_steps: int
     source: Source
     count: Callable[[int], int]
-    alone: bool = False
     lines: tuple[int, ...] = ()
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
@@ -78,7 +77,6 @@ def leak(
     count: Callable[[int], int] = lambda n: n,
     whole: bool = False,
     leads: bool = True,
-    alone: bool = False,
     phase: str | None = None,
     unseen: str | None = None,
 ) -> Callable[[Loop], Loop]:
@@ -94,7 +92,6 @@ def leak(
             long_steps=long_steps,
             source=source,
             count=count,
-            alone=alone,
             lines=_marked_lines(loop),
             bytes_per_step=bytes_per_step,
             blocks_per_step=blocks_per_step,
@@ -114,7 +111,6 @@ def clean(
     long_steps: int = 240,
     source: Source = "optimizer",
     count: Callable[[int], int] = lambda n: n,
-    alone: bool = False,
 ) -> Callable[[Loop], Loop]:
     """Registers a loop that does not leak, however its memory moves."""
 
@@ -127,7 +123,6 @@ def clean(
             long_steps=long_steps,
             source=source,
             count=count,
-            alone=alone,
         )
         return loop
 
