@@ -1,7 +1,8 @@
 """Tells the build about the torch of this Python, as CMake set() lines on standard output.
 
-torch is found but not imported: an import takes seconds and needs libraries that the build does not. On a torch that
-leakguard cannot be built against, a message with the remedy goes to standard error and the exit status is 1.
+torch is found but not imported: an import takes seconds and needs libraries that the build does not. On a
+torch that leakguard cannot be built against, a message with the remedy goes to standard error and the exit
+status is 1.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def cuda_toolkits() -> Iterator[Path]:
 
 
 def cuda_wheels() -> Iterator[list[Path]]:
-    """Include directories that NVIDIA's wheels bring: one shared folder from CUDA 13 on, one for each part before."""
+    """Include directories of NVIDIA's wheels: one shared folder from CUDA 13 on, one for each part before."""
     spec = find_spec("nvidia")
     for base in map(Path, spec.submodule_search_locations or () if spec else ()):
         yield from ([folder] for folder in sorted(base.glob("cu[0-9]*/include"), reverse=True))
@@ -87,7 +88,7 @@ def holds_cuda_headers(folders: Iterable[Path], major: int | None) -> bool:
 
 
 def cuda_include(major: int | None) -> list[Path]:
-    """Include directories with the CUDA headers: a toolkit's if there is one, else the wheels'; or nothing."""
+    """Include directories with the CUDA headers: a toolkit's if there is one, else the wheels', or none."""
     candidates = [[folder] for folder in cuda_toolkits()] + list(cuda_wheels())
     return next((folders for folders in candidates if holds_cuda_headers(folders, major)), [])
 

@@ -2,8 +2,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <memory>
+#include <algorithm>
 
+#include "bindings/holders_binding.h"
 #include "bindings/module_search.h"
 #include "core/call_site.h"
 #include "core/growth.h"
@@ -134,6 +135,18 @@ void bindLedger(py::module_& m) {
     }
     return blocks;
   });
+  m.def(
+      "sample_blocks",
+      [](std::vector<uint32_t> groups, size_t most) {
+        std::sort(groups.begin(), groups.end());
+        py::list blocks;
+        for (const Block& block : ledger().sample(groups, most)) {
+          blocks.append(py::make_tuple(block.group, block.address));
+        }
+        return blocks;
+      },
+      py::arg("groups"),
+      py::arg("most"));
   m.def("group", &groupOf, py::arg("group"));
   m.def("group_count", [] { return ledger().groups().size(); });
   m.def(
@@ -206,12 +219,14 @@ PYBIND11_MODULE(_core, m) {
   bindLedger(m);
   bindCapture(m);
   bindModules(m);
+  bindHolders(m);
   py::class_<Watch>(m, "Watch")
       .def(py::init<>())
       .def("mark", &Watch::mark, py::arg("seconds"))
       .def("rebase", [](Watch& self) { self.history.rebase(); })
       .def_property_readonly("steps", [](const Watch& self) { return self.history.steps(); })
       .def_property_readonly("base", [](const Watch& self) { return self.history.base(); })
+      .def("growing", [](const Watch& self) { return self.growth.growing(); })
       .def(
           "evidence",
           [](const Watch& self) {

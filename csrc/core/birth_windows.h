@@ -9,7 +9,7 @@ namespace leakguard {
 struct BirthWindow {
   uint32_t first; // first step of birth, exact
   uint32_t last;
-  uint32_t birthSteps; // distinct steps in which survivors were born when the windows were merged; 1 for a single step
+  uint32_t birthSteps; // distinct steps in which survivors were born, at most; never more than blocks
   uint32_t blocks;
   int64_t bytes;
 };

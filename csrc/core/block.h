@@ -38,6 +38,7 @@ inline constexpr uint8_t kRaw = 1; // no tensor: raw_alloc and friends
 inline constexpr uint8_t kReplay = 2; // born while a pool's checkpoint was restored
 inline constexpr uint8_t kSeeded = 4; // found in a snapshot when watching began late: birth unknown
 inline constexpr uint8_t kUserLineInBackward = 8; // the line ran inside the backward pass (a hook, a custom Function)
+inline constexpr uint8_t kPrivatePool = 16; // in the pool of a captured graph, or in a MemPool
 } // namespace block_flag
 
 // One live block. Bytes are what the program requested; what the allocator set aside is joined in at report time.

@@ -33,10 +33,29 @@ Survivors sumOf(std::vector<BirthWindow> windows) {
   return sum;
 }
 
-Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to) {
+// The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much of
+// the window is older.
+BirthWindow clipped(BirthWindow window, uint32_t from, const LiveCount& before) {
+  if (window.first >= from) {
+    return window;
+  }
+  const int64_t blocks = std::max<int64_t>(0, window.blocks - before.blocks);
+  const uint32_t earlier = from - window.first;
+  window.blocks = static_cast<uint32_t>(blocks);
+  window.bytes = std::max<int64_t>(0, window.bytes - before.bytes);
+  window.birthSteps = std::min(window.birthSteps > earlier ? window.birthSteps - earlier : 1, window.blocks);
+  window.first = from;
+  return window;
+}
+
+Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to, const LiveCount& before) {
   std::vector<BirthWindow> kept;
-  for (const BirthWindow& window : windows) {
-    if (window.blocks != 0 && window.first >= from && window.last <= to) {
+  for (const BirthWindow& whole : windows) {
+    if (whole.last < from || whole.last > to) {
+      continue;
+    }
+    const BirthWindow window = clipped(whole, from, before);
+    if (window.blocks != 0) {
       kept.push_back(window);
     }
   }
@@ -173,7 +192,7 @@ std::optional<Evidence> Growth::judge(
     return std::nullopt;
   }
   const uint32_t newest = steps - 1;
-  const Survivors all = countable(windows, from, newest - kTail);
+  const Survivors all = countable(windows, from, newest - kTail, history.countAt(from - 1, group));
   const std::span<const BirthWindow> born = all.windows;
   const size_t split = latestPhase(born);
   if (split == 0) {
@@ -226,6 +245,16 @@ uint32_t Growth::observe() {
   }
   last_ = std::move(found);
   return fresh;
+}
+
+std::vector<uint32_t> Growth::growing() const {
+  const std::lock_guard guard(mutex_);
+  std::vector<uint32_t> groups;
+  groups.reserve(last_.size());
+  for (const Evidence& evidence : last_) {
+    groups.push_back(evidence.group);
+  }
+  return groups;
 }
 
 std::vector<Evidence> Growth::evidence() const {

@@ -50,6 +50,8 @@ class LEAKGUARD_API Growth {
   // Call after each mark. Judges every step at first, then less often, at the latest every 16th; returns how many groups
   // are growing that were not at the last look.
   uint32_t observe();
+  // Groups that were growing at the last look. Cheap.
+  std::vector<uint32_t> growing() const;
   // What is growing now. Call between marks: a group that shrank since the last mark (a function has returned and its
   // locals died) keeps what was seen at the last look.
   std::vector<Evidence> evidence() const;

@@ -2,8 +2,10 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
+#include <tuple>
 
 namespace leakguard {
 
@@ -31,8 +33,8 @@ void Ledger::born(
     const Context& context,
     uint32_t stream,
     uint16_t pool) noexcept {
-  constexpr uint8_t kOfKey =
-      block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay | block_flag::kSeeded;
+  constexpr uint8_t kOfKey = block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay |
+      block_flag::kSeeded | block_flag::kPrivatePool;
   GroupKey key{context.line, context.via, context.forwardLine, device, context.phase, uint8_t(context.flags & kOfKey)};
   const uint32_t group = groups_.groupFor(key);
   groups_.describe(group, context.module, context.node);
@@ -171,6 +173,30 @@ Snapshot Ledger::snapshot() const {
     }
   }
   return copy;
+}
+
+std::vector<Block> Ledger::sample(std::span<const uint32_t> groups, size_t most) const {
+  std::vector<Block> wanted;
+  for (const Block& block : snapshot().blocks) {
+    if (block.state == BlockState::Live && std::binary_search(groups.begin(), groups.end(), block.group)) {
+      wanted.push_back(block);
+    }
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Block& a, const Block& b) {
+    return std::tie(a.group, a.step, a.birth) < std::tie(b.group, b.step, b.birth);
+  });
+  std::vector<Block> spread;
+  for (auto begin = wanted.begin(); begin != wanted.end();) {
+    const auto end =
+        std::find_if(begin, wanted.end(), [&](const Block& block) { return block.group != begin->group; });
+    const auto count = static_cast<size_t>(end - begin);
+    const size_t taken = std::min(count, most);
+    for (size_t i = 0; i < taken; ++i) {
+      spread.push_back(begin[static_cast<std::ptrdiff_t>(taken == 1 ? 0 : i * (count - 1) / (taken - 1))]);
+    }
+    begin = end;
+  }
+  return spread;
 }
 
 LostCounts Ledger::lost() const noexcept {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/block.h"
 #include "core/block_table.h"
@@ -67,6 +69,8 @@ class LEAKGUARD_API Ledger {
   Range takeRange(DeviceKey device) noexcept;
 
   Snapshot snapshot() const;
+  // Live blocks of the given groups (ascending indices), at most `most` of each, spread over their births, oldest first.
+  std::vector<Block> sample(std::span<const uint32_t> groups, size_t most) const;
   LostCounts lost() const noexcept;
   size_t hostBytes() const noexcept; // of the tables
 

@@ -21,7 +21,7 @@ struct GroupKey {
   uint32_t forwardLine = 0;
   DeviceKey device = DeviceKey::Cpu;
   Phase phase = Phase::Other;
-  uint8_t flags = 0; // block_flag::kUserLineInBackward, kRaw, kReplay, kSeeded
+  uint8_t flags = 0; // block_flag::kUserLineInBackward, kRaw, kReplay, kSeeded, kPrivatePool
   bool operator==(const GroupKey&) const = default;
 };
 

@@ -6,7 +6,7 @@
 namespace leakguard {
 namespace {
 
-// Whether a mark of this age stays: about four to an octave.
+// Whether a mark of this age stays: about eight to an octave.
 bool stays(uint32_t step, uint32_t age, uint32_t recent) noexcept {
   if (age <= recent) {
     return true;
@@ -72,7 +72,8 @@ void StepHistory::thin() {
   size_t kept = 0;
   for (size_t i = 0; i < marks_.size(); ++i) {
     std::unique_ptr<Mark>& mark = marks_[i];
-    if (stays(mark->step, steps_ - mark->step, kRecent)) {
+    const bool atBase = mark->step - base_ < kAtBase; // wraps around for earlier ones
+    if (i == 0 || atBase || stays(mark->step, steps_ - mark->step, kRecent)) {
       if (kept != i) {
         marks_[kept] = std::move(mark);
       }

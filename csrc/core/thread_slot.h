@@ -20,7 +20,7 @@ namespace leakguard {
 template <class State>
 class ThreadSlot {
  public:
-  // This thread's State, or nullptr when there is no memory for one.
+  // This thread's State, or nullptr when there is no memory (or no thread-specific key) for one.
   static State* get() noexcept {
     State* state = current_;
     return state != nullptr ? state : acquire();
@@ -31,9 +31,8 @@ class ThreadSlot {
     SpinLock lock;
     State* free = nullptr;
     pthread_key_t key{};
-    Pool() noexcept {
-      pthread_key_create(&key, [](void* state) { release(static_cast<State*>(state)); });
-    }
+    bool usable; // false: the process has no thread-specific keys left, and nobody would take a State back
+    Pool() noexcept : usable(pthread_key_create(&key, [](void* state) { release(static_cast<State*>(state)); }) == 0) {}
   };
   static Pool& pool() noexcept {
     static Pool* pool = new Pool; // immortal: threads end after static destruction
@@ -42,6 +41,9 @@ class ThreadSlot {
 
   __attribute__((noinline)) static State* acquire() noexcept {
     Pool& shared = pool();
+    if (!shared.usable) {
+      return nullptr;
+    }
     shared.lock.lock();
     State* state = shared.free;
     if (state != nullptr) {

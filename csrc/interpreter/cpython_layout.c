@@ -16,6 +16,7 @@
 #include <internal/pycore_interp.h>
 #include <internal/pycore_object.h>
 #include <internal/pycore_pystate.h>
+#include <opcode.h>
 #if PY_VERSION_HEX >= 0x030d0000
 #include <internal/pycore_genobject.h>
 #endif
@@ -91,6 +92,7 @@ static int describe(_PyInterpreterFrame* frame, LgFrame* out) {
   out->stack_limit = code->co_stacksize;
   out->lasti_bytes = lasti_of(frame, code);
   out->owner = frame->owner;
+  out->generator = frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(frame) : NULL;
   return 1;
 }
 
@@ -119,6 +121,38 @@ int lg_slot_kind(PyObject* code, int slot) {
   if (!kinds || !PyBytes_Check(kinds) || slot >= PyBytes_GET_SIZE(kinds)) return LG_SLOT_LOCAL;
   char kind = PyBytes_AS_STRING(kinds)[slot];
   return kind & CO_FAST_FREE ? LG_SLOT_FREE : kind & CO_FAST_CELL ? LG_SLOT_CELL : LG_SLOT_LOCAL;
+}
+
+static int binds(int opcode, int argument, int slot) {
+  if (opcode == STORE_FAST || opcode == STORE_DEREF) return argument == slot;
+#if PY_VERSION_HEX >= 0x030d0000
+  if (opcode == STORE_FAST_STORE_FAST) return (argument >> 4) == slot || (argument & 15) == slot;
+  if (opcode == STORE_FAST_LOAD_FAST) return (argument >> 4) == slot;
+#endif
+  return 0;
+}
+
+int lg_slot_line(PyObject* object, int slot) {
+  PyCodeObject* code = (PyCodeObject*)object;
+  int arguments = code->co_argcount + code->co_kwonlyargcount;
+  arguments += !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+  if (slot < arguments) return code->co_firstlineno;
+  PyObject* bytes = PyCode_GetCode(code); /* without the specialised instructions */
+  if (!bytes) {
+    PyErr_Clear();
+    return -1;
+  }
+  const unsigned char* unit = (const unsigned char*)PyBytes_AS_STRING(bytes);
+  Py_ssize_t size = PyBytes_GET_SIZE(bytes);
+  int line = -1, argument = 0;
+  for (Py_ssize_t i = 0; i + 1 < size && line < 0; i += 2) {
+    argument = argument << 8 | unit[i + 1];
+    if (unit[i] == EXTENDED_ARG) continue;
+    if (binds(unit[i], argument, slot)) line = PyCode_Addr2Line(code, (int)i);
+    argument = 0;
+  }
+  Py_DECREF(bytes);
+  return line;
 }
 
 /* ---- roots ----------------------------------------------------------------------------------------------------- */
@@ -220,8 +254,8 @@ static PyDictValues* inline_values(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return NULL;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES) || _PyObject_GetManagedDict(object)) return NULL;
-  PyDictValues* values = _PyObject_InlineValues(object);
+  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES)) return NULL;
+  PyDictValues* values = _PyObject_InlineValues(object); /* a dictionary made later may share them */
   return values->valid ? values : NULL;
 #elif PY_VERSION_HEX >= 0x030c0000
   PyDictOrValues either = *_PyObject_DictOrValuesPointer(object);
@@ -260,7 +294,6 @@ int lg_visit_attributes(PyObject* object, visitproc visit, void* arg) {
     PyDictKeysObject* keys = shared_keys(object);
     Py_ssize_t count = keys ? keys->dk_nentries : 0;
     for (Py_ssize_t i = 0; i < count; i++) Py_VISIT(values->values[i]);
-    return 0;
   }
   PyObject* dict = lg_existing_dict(object);
   Py_VISIT(dict);
@@ -273,6 +306,17 @@ PyObject* lg_inline_attribute_name(PyObject* object, PyObject* child) {
   if (!keys) return NULL;
   for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
     if (values->values[i] == child) return DK_UNICODE_ENTRIES(keys)[i].me_key;
+  }
+  return NULL;
+}
+
+PyObject* lg_inline_attribute(PyObject* object, const char* name) {
+  PyDictValues* values = inline_values(object);
+  PyDictKeysObject* keys = values ? shared_keys(object) : NULL;
+  if (!keys) return NULL;
+  for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+    PyObject* key = DK_UNICODE_ENTRIES(keys)[i].me_key;
+    if (key && PyUnicode_CompareWithASCIIString(key, name) == 0) return values->values[i];
   }
   return NULL;
 }

@@ -35,6 +35,7 @@ typedef struct LgFrame {
   PyObject* function;    /* owned by the frame, or NULL */
   PyObject* locals_dict; /* namespace of a class body or of exec(), NULL for functions; never made by us */
   PyObject* frame_object; /* PyFrameObject, if one was made */
+  PyObject* generator;   /* the generator, coroutine or async generator the frame lives in, else NULL */
   PyObject** slots;      /* locals, cells and free variables, then the value stack */
   int named_slots;       /* how many slots have a name */
   int stack_depth;       /* live value-stack slots; -1: the interpreter keeps the depth in a register right now */
@@ -50,6 +51,9 @@ int lg_frame_line(const LgFrame* frame); /* 1-based, or -1 */
 enum { LG_SLOT_LOCAL = 0, LG_SLOT_CELL = 1, LG_SLOT_FREE = 2 };
 PyObject* lg_slot_name(PyObject* code, int slot); /* str or NULL */
 int lg_slot_kind(PyObject* code, int slot);       /* LG_SLOT_... */
+/* Line where the code first binds the slot (for an argument, the line of the def); -1 if it never does. Makes one
+ * bytes object for the time of the call. */
+int lg_slot_line(PyObject* code, int slot);
 
 /* ---- roots ----------------------------------------------------------------------------------------------------- */
 
@@ -90,10 +94,12 @@ int lg_is_immortal(PyObject* object);
 
 /* The instance's __dict__ if it exists as an object, else NULL. Never makes one. */
 PyObject* lg_existing_dict(PyObject* object);
-/* Shows __dict__ as one child, or the values stored inside the instance. */
+/* Shows the values stored inside the instance, and __dict__ as one child. */
 int lg_visit_attributes(PyObject* object, visitproc visit, void* arg);
-/* Key under which child is stored inside the instance; NULL when it is not, or when there is a real __dict__. */
+/* Key under which child is stored inside the instance; NULL when it is not. */
 PyObject* lg_inline_attribute_name(PyObject* object, PyObject* child);
+/* The other way round: value stored inside the instance under name, or NULL. */
+PyObject* lg_inline_attribute(PyObject* object, const char* name);
 /* The counted references of a type that is not on the heap (its own tp_traverse refuses). */
 void lg_visit_static_type(PyTypeObject* type, visitproc visit, void* arg);
 /* Code objects are not collectable and have no tp_traverse. */

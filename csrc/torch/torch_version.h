@@ -11,8 +11,19 @@ static_assert(
     LEAKGUARD_TORCH >= LEAKGUARD_OLDEST_TORCH && LEAKGUARD_TORCH <= LEAKGUARD_NEWEST_TORCH,
     "this torch is outside the range that leakguard supports");
 
+// CUDAAllocator::getContextForPointer and attachOomRejectionObserver.
+#define LEAKGUARD_TORCH_HAS_OOM_REJECTION (LEAKGUARD_TORCH >= 212)
+
+// CUDAAllocator::markCaptureBegin, markCaptureEnd and allocateWithAddress; at::cuda::WorkspaceMapWithMutex keeps the size
+// beside each block.
+#define LEAKGUARD_TORCH_HAS_CAPTURE_MARKS (LEAKGUARD_TORCH >= 213)
+#define LEAKGUARD_TORCH_HAS_SIZED_WORKSPACES (LEAKGUARD_TORCH >= 213)
+
 // CUDAAllocator::supportsUserMetadata and annotateMemory; TraceEntry::Action::ANNOTATE.
 #define LEAKGUARD_TORCH_HAS_MEMORY_ANNOTATION (LEAKGUARD_TORCH >= 214)
 
 // HostAllocator::record_history and its five companions, the pinned allocator's own history.
 #define LEAKGUARD_TORCH_HAS_HOST_HISTORY (LEAKGUARD_TORCH >= 214)
+
+// THPFunction::output_grad_dtypes, one more reference of a custom Function's context.
+#define LEAKGUARD_TORCH_HAS_OUTPUT_GRAD_DTYPES (LEAKGUARD_TORCH >= 214)

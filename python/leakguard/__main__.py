@@ -1,5 +1,7 @@
 """`python -m leakguard`."""
 
+from __future__ import annotations
+
 import sys
 
 from leakguard.cli import main

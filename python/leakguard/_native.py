@@ -3,9 +3,9 @@
     from leakguard._native import core      # loads torch, then leakguard._core
     from leakguard._native import cuda      # loads leakguard._cuda as well; None where torch has no CUDA
 
-A native module fits one torch minor and one Python minor. Versions are compared before a library is opened, because a
-library that does not fit may load all the same and then write through a wrong table of functions. Whatever goes wrong
-is one ImportError that says what to type.
+A native module fits one torch minor and one Python minor. Versions are compared before a library is opened,
+because a library that does not fit may load all the same and then call through a wrong table of functions.
+Whatever goes wrong is one ImportError that says what to type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BuildFacts:
 
 
 def read_build_facts() -> BuildFacts:
-    """The facts that the build wrote beside the native modules; raises ImportError in a tree that was never built."""
+    """What the build wrote beside the native modules; raises ImportError where nothing was built."""
     try:
         facts = importlib.import_module("leakguard._build_facts")
     except ModuleNotFoundError:
@@ -103,22 +103,22 @@ def check_versions(facts: BuildFacts, torch_version: str) -> None:
     here = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     if facts.python_tag != here:
         raise ImportError(
-            f"leakguard {facts.leakguard} was built for Python {facts.python_tag}, and this is {here}. Rebuild it:\n"
-            f"  {rebuild_command()}"
+            f"leakguard {facts.leakguard} was built for Python {facts.python_tag}, and this is {here}. "
+            f"Rebuild it:\n  {rebuild_command()}"
         )
     found = _minor(torch_version)
     if not OLDEST_TORCH <= found <= NEWEST_TORCH:
         oldest, newest = (".".join(map(str, minor)) for minor in (OLDEST_TORCH, NEWEST_TORCH))
         raise ImportError(
-            f"leakguard {facts.leakguard} was built for torch {facts.torch}, and torch {torch_version} is installed; "
-            f"it supports {oldest} to {newest}. Install one of those, then rebuild leakguard:\n"
+            f"leakguard {facts.leakguard} was built for torch {facts.torch}, and torch {torch_version} is "
+            f"installed; it supports {oldest} to {newest}. Install one of those, then rebuild leakguard:\n"
             f'  {sys.executable} -m pip install "{TORCH_REQUIREMENT}"\n'
             f"  {rebuild_command()}"
         )
     if facts.torch_minor != found:
         raise ImportError(
-            f"leakguard {facts.leakguard} was built for torch {facts.torch}, and torch {torch_version} is installed. "
-            f"Rebuild it:\n  {rebuild_command()}"
+            f"leakguard {facts.leakguard} was built for torch {facts.torch}, and torch {torch_version} is "
+            f"installed. Rebuild it:\n  {rebuild_command()}"
         )
 
 
@@ -128,8 +128,8 @@ def _import_torch() -> ModuleType:
     except ImportError as error:
         raise ImportError(
             f"leakguard needs torch, and `import torch` fails in this Python: {error}\n"
-            f"  not installed   {sys.executable} -m pip install \"{TORCH_REQUIREMENT}\"\n"
-            f"  damaged         {sys.executable} -m pip install --force-reinstall \"{TORCH_REQUIREMENT}\""
+            f'  not installed   {sys.executable} -m pip install "{TORCH_REQUIREMENT}"\n'
+            f'  damaged         {sys.executable} -m pip install --force-reinstall "{TORCH_REQUIREMENT}"'
         ) from error
 
 
@@ -142,14 +142,14 @@ def _open(name: str, facts: BuildFacts, torch: ModuleType) -> ModuleType:
 
 
 def _explain(name: str, refusal: str, facts: BuildFacts, torch_version: str) -> str:
-    """Why leakguard._core or ._cuda may not open although its versions fit: the causes in order of likelihood."""
+    """Why a native module may not open although its versions fit: the causes, likeliest first."""
     causes = [
         (
             f"the files of leakguard are not all there (in {Path(__file__).parent})",
             rebuild_command(),
         ),
         (
-            f"torch was replaced by another build of the same version (built for {facts.torch}, found {torch_version})",
+            f"torch was replaced by another build of it (built for {facts.torch}, found {torch_version})",
             rebuild_command(),
         ),
         (
@@ -178,8 +178,8 @@ def _load_cuda() -> ModuleType | None:
         return None
     if not facts.has_cuda_module:
         raise ImportError(
-            f"torch {torch.__version__} has CUDA, and leakguard was built without it (for torch {facts.torch}). "
-            f"Rebuild it:\n  {rebuild_command()}"
+            f"torch {torch.__version__} has CUDA, and leakguard was built without it, for torch "
+            f"{facts.torch}. Rebuild it:\n  {rebuild_command()}"
         )
     return _open("_cuda", facts, torch)
 

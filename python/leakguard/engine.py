@@ -9,10 +9,13 @@ import torch
 
 from leakguard._native import core
 from leakguard.code_rules import code_rules
+from leakguard.cuda_memory import CudaMemory, rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.holders import HolderSearch
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
 from leakguard.steps import StepFinder
+from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
 
 __all__ = ["Engine"]
@@ -36,7 +39,10 @@ class Engine:
         core.set_code_rules(code_rules(user_code))
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
-        self._trouble = {"cpu": why} if (why := core.attach_cpu()) else {}
+        self._holders = HolderSearch()
+        self._cpu_trouble = core.attach_cpu()
+        self._cuda = CudaMemory()
+        self._guarded = guarded
         self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
         core.plug_sockets()
         core.set_watching(True)
@@ -63,16 +69,30 @@ class Engine:
         self._steps.remove()
         core.set_watching(False)
         core.detach_cpu()
+        self._cuda.stop()
         core.unplug_sockets()
         self._modules.clear()
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
+        growing = [evidence[0] for evidence in self._watch.evidence()]
+        if growing:
+            self._guarded(self._holders.look)(growing, self._watch.steps - self._watch.base)
         return diagnose(self._observation(len(failures), seconds))
 
+    def progress(self) -> str:
+        """A few words on the run so far."""
+        allocated = ", ".join(f"{device} {format_bytes(core.counts(device)[1])}" for device in core.devices())
+        growing = len(self._watch.growing())
+        suspects = f", {growing} call sites under suspicion" if growing else ""
+        return f"step {self._watch.steps - self._watch.base}, {allocated}{suspects}"
+
     def _mark(self) -> None:
-        self._watch.mark(time.perf_counter() - self._began)
+        elapsed = time.perf_counter() - self._began
+        fresh = self._watch.mark(elapsed) > 0
+        self._cuda.step_ended()
         self._modules.refresh_if_unknown()
+        self._holders.consider(self._watch.growing(), fresh, self._watch.steps - self._watch.base, elapsed)
         if self._steps.source != "forward":
             core.seek_root_modules(None)
 
@@ -85,12 +105,13 @@ class Engine:
     def _observation(self, failures: int, seconds: float) -> Observation:
         elapsed = time.perf_counter() - self._began
         spent = seconds + core.allocator_seconds() - self._allocator_seconds
-        dropped, unknown, replaced, refused = core.lost()
-        base = self._watch.base
+        dropped, unknown, replaced, _ = core.lost()
+        trouble = {"cpu": self._cpu_trouble} if self._cpu_trouble else {}
+        trouble.update(self._cuda.trouble)
         return Observation(
-            steps=Steps(count=self._watch.steps - base, warmup=WARMUP, source=self._steps.source),
-            devices=tuple(map(self._usage, core.devices())),
-            growing=tuple(self._growing(evidence, base) for evidence in self._watch.evidence()),
+            steps=Steps(count=self._watch.steps - self._watch.base, warmup=WARMUP, source=self._steps.source),
+            devices=tuple(map(self._usage, dict.fromkeys([*self._cuda.devices(), *core.devices()]))),
+            growing=self._growing(),
             overhead=Overhead(
                 seconds=spent,
                 fraction=spent / elapsed if elapsed > 0 else 0.0,
@@ -99,38 +120,77 @@ class Engine:
             lost=Lost(
                 events=dropped + replaced,
                 unknown_births=unknown,
-                uncovered_devices=len(self._trouble),
+                uncovered_devices=len(trouble),
                 failures=failures,
             ),
-            trouble=tuple(f"{device} (not covered: {why})" for device, why in self._trouble.items()),
+            advice=self._cuda.advice(),
+            trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
 
-    def _growing(self, evidence: tuple[int, int, int, int, int, int, float, float, int], base: int) -> Growing:
-        group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ = evidence
-        return Growing(
-            site=site_of(group),
-            first_step=first - base + 1,
-            last_step=last - base + 1,
-            birth_steps=birth_steps,
-            blocks=blocks,
-            bytes=size,
-            blocks_per_step=blocks_per_step,
-            bytes_per_step=bytes_per_step,
-        )
+    def _growing(self) -> tuple[Growing, ...]:
+        evidence = self._watch.evidence()
+        base = self._watch.base
+        set_aside = self._set_aside({group for group, *_ in evidence})
+        residents = self._resident_groups({group for group, *_ in evidence})
+        growing = []
+        for group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ in evidence:
+            site = site_of(group)
+            if site.private_pool:  # captured graphs keep their memory by design, and checkpoints replay it
+                continue
+            ratio = 1.0
+            if site.device.startswith("cuda"):
+                ratio = set_aside.get(group) or rounded(size, blocks) / max(size, 1)
+            growing.append(
+                Growing(
+                    site=site,
+                    first_step=first - base + 1,
+                    last_step=last - base + 1,
+                    birth_steps=birth_steps,
+                    blocks=blocks,
+                    bytes=round(size * ratio),
+                    blocks_per_step=blocks_per_step,
+                    bytes_per_step=bytes_per_step * ratio,
+                    held=self._holders.held(group),
+                    resident=residents.get(group),
+                )
+            )
+        return tuple(growing)
+
+    def _set_aside(self, groups: set[int]) -> dict[int, float]:
+        """For each group with live CUDA blocks: bytes that the allocator set aside to bytes requested."""
+        sizes = self._cuda.block_sizes() if groups else {}
+        sums: dict[int, list[int]] = {}
+        for address, requested, device, _, group, *_ in core.blocks() if sizes else ():
+            if group in groups and (device, address) in sizes:
+                requested_sum, size_sum = sums.setdefault(group, [0, 0])
+                sums[group] = [requested_sum + requested, size_sum + sizes[device, address]]
+        return {group: size / max(requested, 1) for group, (requested, size) in sums.items()}
+
+    def _resident_groups(self, groups: set[int]) -> dict[int, str]:
+        """Groups of which every sampled block is a library's workspace."""
+        residents = self._cuda.residents() if groups else {}
+        if not residents:
+            return {}
+        names: dict[int, set[str | None]] = {}
+        for group, address in core.sample_blocks(sorted(groups), 64):
+            names.setdefault(group, set()).add(residents.get(address))
+        return {group: name for group, found in names.items() if len(found) == 1 and (name := found.pop())}
 
     def _usage(self, device: str) -> DeviceUsage:
-        _, live_bytes, *_ = core.counts(device)
         rows = [
             (step, allocated, peak)
             for _, step, _, devices in self._watch.rows()
             for name, allocated, _, peak, _ in devices
             if name == device
         ]
+        live_bytes = core.counts(device)[1]
         peak = max([live_bytes, *(peak for _, _, peak in rows)])
         steady = [row for row in rows if row[0] >= self._watch.base + WARMUP]
         rate = None
         if len(steady) > 1:
             rate = (steady[-1][1] - steady[0][1]) / (steady[-1][0] - steady[0][0])
+        if device.startswith("cuda"):
+            return self._cuda.usage(device, rate, peak)
         return DeviceUsage(device=device, allocated_bytes=live_bytes, peak_bytes=peak, bytes_per_step=rate)
 
 

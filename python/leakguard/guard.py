@@ -145,6 +145,10 @@ class Guard:
             return unwatched("the program never imported torch", "watch a program that does")
         return self._engine.report(self._failures, self._seconds)
 
+    def progress(self) -> str:
+        """A few words on the run so far; cheap, and callable from any thread."""
+        return self._engine.progress() if self._engine is not None else "torch has not been imported"
+
     def stop(self) -> None:
         """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
         global _current

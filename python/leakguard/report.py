@@ -119,7 +119,8 @@ class Example:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """Blocks that one line keeps making and one holder keeps alive. `bytes` is what the allocator set aside
-    for them; `retained_bytes` what the holder gives back when it lets go, 0 while no holder is known."""
+    for them; `retained_bytes` what the holder gives back when it lets go, 0 while no holder is known;
+    `also_born_at` other lines whose blocks the same holder keeps, counted in with this one's."""
 
     fingerprint: str
     verdict: Verdict
@@ -140,6 +141,7 @@ class Finding:
     retained_by: tuple[Link, ...] = ()
     retained_bytes: int = 0
     example: Example | None = None
+    also_born_at: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,7 +220,7 @@ class Report:
     def __str__(self) -> str:
         from leakguard.render.text import to_text
 
-        return to_text(self)
+        return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
 
 def load(path: str | Path) -> Report:

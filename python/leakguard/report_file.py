@@ -38,7 +38,7 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
     Where nothing can be put beside the file (a device, a pipe, a mounted file in a closed folder), it is
     written in place. Raises ReportError when that fails too.
     """
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     try:
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"  # ASCII: file names need not be valid UTF-8
     except ValueError as error:
@@ -55,7 +55,7 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
 def check_writable(path: str | Path) -> None:
     """Raises ReportError when a report could not be written to `path`. Leaves no file behind and harms
     none."""
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     try:
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
@@ -91,6 +91,12 @@ def _replace(target: Path, text: str) -> bool:
             beside.unlink()
         raise
     return True
+
+
+def _resolved(path: str | Path) -> Path:
+    """The file behind links; a pipe or device under the name it was given, such as /dev/stdout."""
+    given = Path(path)
+    return given if given.exists() and not given.is_file() else Path(os.path.realpath(path))
 
 
 def _reason(error: OSError) -> str:

@@ -8,9 +8,10 @@ from leakguard import source_text
 from leakguard._native import core
 from leakguard.report import Place
 
-__all__ = ["Site", "site_of"]
+__all__ = ["Site", "line_text", "site_of"]
 
 USER_LINE_IN_BACKWARD = 8  # block_flag::kUserLineInBackward
+PRIVATE_POOL = 16  # block_flag::kPrivatePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Site:
     group: int
     device: str
     place: Place
+    private_pool: bool = False  # of a captured graph or a user's MemPool: kept by design
 
 
 def site_of(group: int) -> Site:
@@ -43,7 +45,13 @@ def site_of(group: int) -> Site:
         phase=phase,
         via=_via(via) if caused_by == line else None,
     )
-    return Site(group, device, place)
+    return Site(group, device, place, private_pool=bool(flags & PRIVATE_POOL))
+
+
+def line_text(line: int) -> str:
+    """`train.py:41`, or a phrase for the unknown line."""
+    code = source_text.CodePlace(*core.line(line))
+    return f"{source_text.full_path(code.file)}:{code.line}" if code.line else "an unknown line"
 
 
 def _via(line: int) -> str | None:

@@ -7,18 +7,14 @@ signal that would have killed it kills it, once the report is out.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from leakguard.cli.target import TargetError
-
-DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -32,18 +28,11 @@ class Ending:
 def run_to_end(body: Callable[[], None]) -> Ending:
     """Runs `body` and does what the interpreter does when it returns, exits or raises, but for ending the
     process. Raises TargetError when there is nothing to run."""
-    try:
-        body()
-        ending = Ending(0)
-    except TargetError:
-        raise
-    except SystemExit as request:
-        ending = Ending(_exit_code(request.code))
-    except (
-        BaseException
-    ) as error:  # whatever a script may raise ends here, as at the interpreter's own top level
-        _print_exception(error)
-        ending = Ending(1, interrupted=isinstance(error, KeyboardInterrupt))
+    raised = _outcome(body)
+    if isinstance(raised, TargetError):
+        raise raised
+    ending = Ending(0) if raised is None else _end_of(raised)
+    del raised  # the report must not find the script's locals held by this frame
     _wait_for_threads()
     return ending
 
@@ -65,55 +54,30 @@ def release_frames() -> None:
     sys.last_traceback = None
 
 
-class SignalWatch:
-    """While on, a deadly signal first calls `report`, then kills the process as it would have.
+def _outcome(body: Callable[[], None]) -> BaseException | None:
+    """What `body` raises; it is no longer being handled then, as little as at the interpreter's top level."""
+    try:
+        body()
+    except BaseException as error:
+        return error
+    return None
 
-    The report is made in the handler: the frames still stand, and no `except` of the script can swallow the
-    signal. A handler of the script's own replaces ours; forked children have the default one.
-    """
 
-    def __init__(self, report: Callable[[], None]) -> None:
-        self._report = report
-        self._owner = os.getpid()
-        self._busy = False
-        self._pending: int | None = None
-
-    def install(self) -> None:
-        """Takes over the deadly signals that nobody handles or ignores."""
-        for number in DEADLY:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, self._handle)
-        os.register_at_fork(after_in_child=self._restore)
-
-    @contextlib.contextmanager
-    def postponed(self) -> Iterator[None]:
-        """A report is being made: a first signal waits until it is out, a second one does not."""
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
-            if self._pending is not None:
-                self._die(self._pending)
-
-    def _handle(self, number: int, frame: types.FrameType | None) -> None:
-        del frame  # held here it would be one more holder of the script's locals
-        if os.getpid() == self._owner:
-            if self._busy and self._pending is None:
-                self._pending = number
-                return
-            if not self._busy:
-                self._report()
-        self._die(number)
-
-    def _die(self, number: int) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    def _restore(self) -> None:
-        for number in DEADLY:
-            if signal.getsignal(number) == self._handle:
-                signal.signal(number, signal.SIG_DFL)
+def _end_of(error: BaseException) -> Ending:
+    if isinstance(error, SystemExit):
+        return Ending(_exit_code(error.code))
+    error.__traceback__ = trace = _without_ours(error.__traceback__)
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    sys.last_exc = error  # type: ignore[attr-defined]  # Python 3.12
+    broken = _outcome(lambda: sys.excepthook(type(error), error, trace))
+    if isinstance(broken, SystemExit):
+        return Ending(_exit_code(broken.code))
+    if broken is not None:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        traceback.print_exception(broken.with_traceback(_without_ours(broken.__traceback__)))
+        print("\nOriginal exception was:", file=sys.stderr)
+        traceback.print_exception(error)
+    return Ending(1, interrupted=isinstance(error, KeyboardInterrupt))
 
 
 def _exit_code(code: object) -> int:
@@ -125,20 +89,10 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def _print_exception(error: BaseException) -> None:
-    trace = error.__traceback__
+def _without_ours(trace: types.TracebackType | None) -> types.TracebackType | None:
     while trace is not None and _is_ours(trace.tb_frame):
         trace = trace.tb_next
-    error.__traceback__ = trace
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
-    sys.last_exc = error  # type: ignore[attr-defined]  # Python 3.12
-    try:
-        sys.excepthook(type(error), error, trace)
-    except BaseException as broken:  # the script's own hook; the interpreter says it in these words
-        print("Error in sys.excepthook:", file=sys.stderr)
-        traceback.print_exception(broken)
-        print("\nOriginal exception was:", file=sys.stderr)
-        traceback.print_exception(error)
+    return trace
 
 
 def _is_ours(frame: types.FrameType) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from leakguard import report_file
-from leakguard.cli.endings import Ending, SignalWatch, leave, release_frames, run_to_end
-from leakguard.cli.target import Target, TargetError, split_arguments
-from leakguard.report import Report, ReportError, unwatched
+from leakguard.cli.endings import leave
+from leakguard.cli.session import Session
+from leakguard.cli.target import TargetError, split_arguments
 
 EXIT_LEAK = 3
 
@@ -34,16 +33,6 @@ exit codes:
 """
 
 
-class Guard(Protocol):
-    """What this command asks of `leakguard.guard.watch`."""
-
-    def report(self) -> Report:
-        """The report on what has been seen so far; may be called from a signal handler."""
-
-    def stop(self) -> None:
-        """Ends watching."""
-
-
 def add_parser(commands: Any) -> None:
     """Adds the command to the subparsers of the whole command line."""
     parser = commands.add_parser(
@@ -62,7 +51,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--fail-on",
-        choices=sorted(FAILS),
+        choices=list(FAILS),
         default="never",
         help=f"exit with {EXIT_LEAK} when the script succeeds and the report says so (default: never)",
     )
@@ -84,118 +73,26 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     try:
         target.check()
-    except TargetError as error:
-        print(f"leakguard: {error}", file=sys.stderr)
-        return 2
-    file = None if options.json is None else report_path(options.json)
-    if file is not None:
-        report_file.check_writable(file)
-    session = Session(target, file)
-    try:
+        file = None if options.json is None else report_path(options.json)
+        if file is not None:
+            report_file.check_writable(file)
+        session = Session(target, file, progress=options.progress)
         ending = session.run()
     except TargetError as error:
         print(f"leakguard: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     if ending.code == 0 and session.status in FAILS[options.fail_on]:
         return EXIT_LEAK
     return leave(ending)
 
 
 def report_path(pattern: str) -> Path:
-    """The file that `pattern` names for this process: `report.json` is `report.rank1.json` on torchrun's rank
+    """The file that `pattern` names in this process: `report.json` is `report.rank1.json` on torchrun's rank
     1."""
     rank = os.environ.get("RANK")
     filled = pattern.replace("{rank}", rank or "0").replace("{pid}", str(os.getpid()))
     path = Path(filled).absolute()
-    if rank is not None and "{rank}" not in pattern and (path.is_file() or not path.exists()):
+    is_device = path.exists() and not path.is_file()
+    if rank is not None and "{rank}" not in pattern and not is_device:
         path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
     return path
-
-
-class Session:
-    """One watched run: begins to watch, runs the script, brings the report out once, whatever ends the
-    script."""
-
-    def __init__(self, target: Target, file: Path | None) -> None:
-        self.status: str | None = None
-        self._target = target
-        self._file = file
-        self._folder = os.getcwd()
-        self._import_path = list(sys.path)
-        self._stderr = sys.stderr
-        self._guard: Guard | None = None
-        self._fault: str | None = None
-        self._signals = SignalWatch(self._finish)
-        self._owner = os.getpid()
-
-    def run(self) -> Ending:
-        """The script's ending; by then the report is out."""
-        self._begin()
-        self._signals.install()
-        ending = run_to_end(self._target.run)
-        if os.getpid() == self._owner:  # a forked child that unwinds to here only ends
-            with self._signals.postponed():
-                self._finish()
-        return ending
-
-    def _begin(self) -> None:
-        if os.environ.get("LEAKGUARD") == "0":
-            return
-        try:
-            from leakguard.guard import watch
-
-            self._guard = watch(on_exit="never", wait_for_torch=True)
-        except Exception as error:
-            self._fault = f"{type(error).__name__}: {error}"
-            print(f"leakguard: nothing is watched, since {self._fault}", file=self._stderr)
-
-    def _finish(self) -> None:
-        report = self._make_report()
-        self.status = report.status
-        if self._file is not None:
-            try:
-                report.save(self._file)
-            except ReportError as error:
-                print(f"leakguard: {error}", file=self._stderr)
-        if self._guard is not None or self._fault is not None:
-            self._show(report)
-        if self._guard is not None:
-            with contextlib.suppress(Exception):  # the process ends; there is nothing left to protect
-                self._guard.stop()
-
-    def _make_report(self) -> Report:
-        if self._guard is None and self._fault is None:
-            return unwatched("leakguard is switched off by LEAKGUARD=0", "unset LEAKGUARD and run it again")
-        try:
-            if self._guard is not None:
-                try:
-                    return self._guard.report()
-                except MemoryError:
-                    release_frames()
-                    return self._guard.report()
-        except KeyboardInterrupt:
-            return unwatched("the report was interrupted", "run it again and let the report be made")
-        except Exception as error:
-            self._fault = f"{type(error).__name__}: {error}"
-        return unwatched(
-            f"leakguard itself failed: {self._fault}",
-            "the script ran as ever; please report this failure with the line above",
-            failures=1,
-        )
-
-    def _show(self, report: Report) -> None:
-        """The script may have left a broken stream, a path with modules of our names, or no memory: none may
-        hurt."""
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        import_path, sys.path[:] = list(sys.path), self._import_path
-        try:
-            from leakguard.render.text import print_report
-
-            print_report(report, self._stderr, folder=self._folder, brief=True, saved_as=self._file)
-        except Exception:
-            with contextlib.suppress(Exception):
-                print(f"{report.status.upper()}  {report.why}", file=self._stderr)
-                print(f"next  {report.next}", file=self._stderr, flush=True)
-        finally:
-            sys.path[:] = import_path

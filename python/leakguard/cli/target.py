@@ -12,14 +12,17 @@ import io
 import os
 import sys
 import types
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 
 
 class TargetError(Exception):
-    """There is nothing to run; the message is the one that python itself gives."""
+    """There is nothing to run. Message and exit code are those of python itself."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Target:
     def check(self) -> None:
         """Raises TargetError when the script is not there. A module shows only when it is looked for."""
         if not self.is_module and not os.path.exists(self.name):
-            raise TargetError(f"can't open file {os.path.abspath(self.name)!r}: No such file or directory")
+            raise TargetError(f"can't open file {os.path.abspath(self.name)!r}: No such file or directory", 2)
 
     def run(self) -> None:
         """Runs it to its end in this process. Whatever it raises comes out; TargetError when it cannot be
@@ -43,14 +46,25 @@ class Target:
             _set_first_path(os.getcwd())
             code, module = _module_main(self.name)
             sys.argv[0] = module.__file__ or self.name
-        elif os.path.isdir(self.name) or zipfile.is_zipfile(self.name):
-            _set_first_path(self.name)
-            code, module = _container_main(self.name)
+        elif _is_container(self.name):
+            folder = os.path.join(os.getcwd(), self.name)
+            _set_first_path(folder)
+            code, module = _container_main(folder)
         else:
             _set_first_path(os.path.dirname(os.path.realpath(self.name)))
-            code, module = _script_main(os.path.abspath(self.name))
+            code, module = _script_main(os.path.join(os.getcwd(), self.name))
         sys.modules["__main__"] = module
         exec(code, module.__dict__)
+
+
+def _is_container(path: str) -> bool:
+    if os.path.isdir(path):
+        return True
+    if path.endswith((".py", ".pyc")):
+        return False
+    import zipfile  # a script that imports little is not made to import more
+
+    return zipfile.is_zipfile(path)
 
 
 def _set_first_path(folder: str) -> None:
@@ -74,7 +88,7 @@ def _script_main(path: str) -> tuple[types.CodeType, types.ModuleType]:
 def _container_main(path: str) -> tuple[types.CodeType, types.ModuleType]:
     spec = PathFinder.find_spec("__main__", [path])
     if spec is None:
-        raise TargetError(f"can't find '__main__' module in {os.path.abspath(path)!r}")
+        raise TargetError(f"can't find '__main__' module in {path!r}")
     return _code_of(spec), _main_module(spec.origin, spec=spec)
 
 

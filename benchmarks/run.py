@@ -1,0 +1,146 @@
+"""Runs the benchmarks and prints one table: medians over processes, with their spread.
+
+    python benchmarks/run.py [--quick] [--write]
+
+Every figure compares two states of one process, or of processes that differ in nothing else; absolute times
+are there for scale. `--quick` is for trying a change: few rounds in one process. `--write` puts the table into
+RESULTS.md beside this file. leakguard must be importable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROCESSES = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a figure of a script. `limit` is the most it may be, in the same unit."""
+
+    script: str
+    figure: str
+    text: str
+    unit: str = ""
+    digits: int = 1
+    limit: float | None = None
+
+
+ROWS = (
+    Row("training_step", "mlp_percent", "**9-layer MLP, training step: CPU time added**", "%", limit=6),
+    Row("training_step", "mlp_unwatched_ms", "the step unwatched", "ms", 2),
+    Row("training_step", "mlp_births", "blocks it allocates", digits=0),
+    Row(
+        "training_step",
+        "transformer_percent",
+        "**6-layer transformer, training step: CPU time added**",
+        "%",
+        limit=6,
+    ),
+    Row("training_step", "transformer_unwatched_ms", "the step unwatched", "ms", 2),
+    Row("training_step", "transformer_births", "blocks it allocates", digits=0),
+    Row("single_allocation", "pair_unwatched_ns", "`torch.empty(256)` and its death, unwatched", "ns", 0),
+    Row("single_allocation", "pair_added_ns", "**added, dies at once**", "ns", 0),
+    Row("single_allocation", "held_added_ns", "**added, 500 alive**", "ns", 0),
+    Row("single_allocation", "in_module_added_ns", "**added, inside a module's forward**", "ns", 0),
+    Row("host_memory", "tables_1000", "**host memory for each live block, 1 000 alive**", "bytes", 0, 136),
+    Row("host_memory", "tables_100000", "**100 000 alive**", "bytes", 0, 136),
+    Row("host_memory", "tables_1000000", "**1 000 000 alive**", "bytes", 0, 136),
+    Row("host_memory", "process_100000", "growth of the process, 100 000 alive", "bytes", 0),
+    Row("host_memory", "process_1000000", "growth of the process, 1 000 000 alive", "bytes", 0),
+    Row("many_events", "events", "events of the long run (1 000 call sites, 10 growing)", "million", 1),
+    Row(
+        "many_events", "grown_mib", "**resident memory after it, more than after 10 thousand**", "MiB", 1, 64
+    ),
+    Row("many_events", "table_mib", "all tables of leakguard after it", "MiB"),
+    Row("many_events", "old_births_known", "of 100 blocks born before it, step and line known", digits=0),
+    Row("many_events", "early_mark_us", "**step mark after 10 thousand events**", "us", 1, 10),
+    Row("many_events", "late_mark_us", "**step mark after the long run**", "us", 1, 10),
+    Row("many_events", "early_diff_us", "**diff of two steps after 10 thousand events**", "us", 1, 10),
+    Row("many_events", "late_diff_us", "**diff of two steps after the long run**", "us", 1, 10),
+    Row("import_time", "import_ms", "**`import leakguard`**", "ms", 1, 50),
+)
+
+
+def figures_of(script: str, quick: bool) -> dict[str, float]:
+    """The figures of one process. Its stderr is shown; a failure ends everything."""
+    command = [sys.executable, str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def line_of(row: Row, values: list[float]) -> str:
+    median = statistics.median(values)
+
+    def number(value: float) -> str:
+        return f"{value:,.{row.digits}f}".replace(",", " ")
+
+    cells = [
+        row.text,
+        f"{number(median)} {row.unit}".rstrip(),
+        f"{number(min(values))} … {number(max(values))}" if len(values) > 1 else "",
+        "" if row.limit is None else f"{row.limit:g} {row.unit}",
+        "" if row.limit is None else "yes" if median <= row.limit else "**no**",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def machine() -> str:
+    """What the figures depend on, and nothing that names a machine."""
+    import torch
+
+    cpu = platform.machine()
+    with open("/proc/cpuinfo") as info:
+        for line in info:
+            if line.startswith("model name"):
+                cpu = line.partition(":")[2].strip()
+                break
+    return (
+        f"{datetime.date.today().isoformat()} · {len(os.sched_getaffinity(0))} cores, {cpu} · "
+        f"Python {platform.python_version()} · torch {torch.__version__}"
+    )
+
+
+def table(quick: bool) -> str:
+    """Runs everything."""
+    processes = 1 if quick else PROCESSES
+    lines = ["| what | median | spread | limit | kept |", "|---|---:|---:|---:|---|"]
+    for script in dict.fromkeys(row.script for row in ROWS):
+        runs = []
+        for number in range(processes):
+            print(f"{script} {number + 1}/{processes}", file=sys.stderr, flush=True)
+            runs.append(figures_of(script, quick))
+        lines += [
+            line_of(row, [run[row.figure] for run in runs])
+            for row in ROWS
+            if row.script == script and row.figure in runs[0]
+        ]
+    how = "one process, few rounds" if quick else f"medians of {processes} processes, with lowest and highest"
+    return "\n".join([f"{machine()} · {how}", "", *lines])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs leakguard's benchmarks.")
+    parser.add_argument("--quick", action="store_true", help="one process, few rounds")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md")
+    options = parser.parse_args()
+    text = table(options.quick)
+    print(text)
+    if options.write:
+        head = "# What leakguard costs\n\nWritten by `python benchmarks/run.py --write`.\n\n"
+        (HERE / "RESULTS.md").write_text(head + text + "\n")
+
+
+if __name__ == "__main__":
+    main()

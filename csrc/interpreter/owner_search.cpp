@@ -1,0 +1,224 @@
+#include "interpreter/owner_search.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "interpreter/container_limit.h"
+
+namespace leakguard {
+
+namespace {
+
+// A search or a weighing costs some tens of milliseconds for a million nodes: more holders than this are not compared.
+constexpr std::size_t kMostHolders = 32;
+
+enum Tier : std::size_t { kNamed, kNative, kMuted };
+
+bool entersGraph(Edge edge) { return edge == Edge::GradFn || edge == Edge::NextFunction; }
+bool isItem(Edge edge) { return edge == Edge::Item || edge == Edge::Key || edge == Edge::CacheEntry; }
+
+}  // namespace
+
+OwnerSearch::OwnerSearch(const HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& chain, const HolderQuery& query)
+    : walk_(walk), adapter_(adapter), chain_(chain), query_(query) {
+  for (const HeapWalk::Root& root : walk_.roots()) {
+    if (root.muted) {
+      muted_.push_back({root.node, 0});
+    } else {
+      named_.push_back({root.node, static_cast<std::uint32_t>(root.rank)});
+      named_roots_.push_back(&root);
+    }
+  }
+  for (NodeId node : walk_.nativelyHeld()) native_.push_back({node, 0});
+  for (const void* address : query_.addresses) suspects_.push_back(walk_.find(address));
+  owners_.resize(suspects_.size());
+  if (adapter_ == nullptr) return;
+  for (NodeId node : walk_.foreignNodes()) {
+    const std::uint64_t bytes = adapter_->bytes(walk_.kindOf(node), walk_.addressOf(node));
+    if (bytes > 0) weights_.emplace_back(node, bytes);
+  }
+}
+
+void OwnerSearch::run(std::vector<SuspectHolders>& out) {
+  findFirstOwners(out);
+  findOtherOwners();
+  weigh(out);
+}
+
+ShortestPaths OwnerSearch::search(const std::vector<NodeId>& closed) const {
+  ShortestPaths paths(walk_.graph());
+  for (NodeId node : closed) paths.close(node);
+  paths.spread(named_);
+  paths.spread(native_);
+  return paths;
+}
+
+OwnerSearch::Owner OwnerSearch::ownerFrom(const ShortestPaths::Path& path) const {
+  Owner owner;
+  owner.native = path.tier == kNative;
+  owner.nodes = path.nodes;
+  if (owner.native) {
+    owner.root = {path.nodes.front(), RootKind::Native, RootRank::ThreadState, false, false, 0, nullptr, kNoNode};
+    owner.links = chain_.fromNative(path.nodes);
+  } else {
+    owner.root = *named_roots_[path.root];
+    owner.links = chain_.fromRoot(owner.root, path.nodes);
+  }
+  return owner;
+}
+
+void OwnerSearch::findFirstOwners(std::vector<SuspectHolders>& out) {
+  ShortestPaths paths = search({});
+  paths.spread(muted_);
+  for (std::size_t i = 0; i < suspects_.size(); i++) {
+    if (suspects_[i] == kNoNode) continue;
+    const auto path = paths.pathTo(suspects_[i]);
+    if (path.nodes.empty()) {
+      out[i].status = HolderStatus::Garbage;
+    } else if (path.tier == kMuted) {
+      out[i].status = HolderStatus::Own;
+    } else {
+      out[i].status = path.tier == kNative ? HolderStatus::Native : HolderStatus::Rooted;
+      owners_[i].push_back(ownerFrom(path));
+    }
+  }
+  for (NodeId node = 0; node < walk_.nodeCount(); node++) {
+    if (!paths.reached(node)) unreached_.push_back(node);
+  }
+  chooseHolders(0);
+}
+
+void OwnerSearch::findOtherOwners() {
+  for (std::size_t round = 1; round < static_cast<std::size_t>(std::max(query_.most_owners, 1)); round++) {
+    const std::vector<NodeId> closed = holderNodes();
+    if (closed.empty() || closed.size() > kMostHolders) return;
+    const ShortestPaths paths = search(closed);
+    bool found = false;
+    for (std::size_t i = 0; i < suspects_.size(); i++) {
+      if (owners_[i].size() != round || owners_[i].back().native) continue;
+      const auto path = paths.pathTo(suspects_[i]);
+      if (path.nodes.empty()) continue;
+      owners_[i].push_back(ownerFrom(path));
+      found = true;
+    }
+    if (!found) return;
+    chooseHolders(round);
+  }
+}
+
+// Which links stand for a container whose item the path goes through. Past the point where the path enters the autograd
+// graph a container belongs to one step's graph (something kept on a ctx, say) unless a whole group goes through it.
+std::vector<std::size_t> OwnerSearch::containersOn(const Owner& owner, bool into_graph) const {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k + 1 < owner.links.size(); k++) {
+    if (entersGraph(owner.links[k].edge) && !into_graph) break;
+    if (!isItem(owner.links[k + 1].edge)) continue;
+    if (describeContainer(walk_.objectAt(owner.links[k].node), nullptr)) found.push_back(k);
+  }
+  return found;
+}
+
+int OwnerSearch::groupOf(std::size_t suspect) const {
+  return suspect < query_.groups.size() ? query_.groups[suspect] : -1 - static_cast<int>(suspect);
+}
+
+// The holder is what would have to let go: the container that most suspects of a group hang in, the innermost of such;
+// without a container, what the last name before the autograd graph stands for.
+void OwnerSearch::chooseHolders(std::size_t round) {
+  std::map<std::pair<int, NodeId>, int> uses;
+  std::map<int, int> group_sizes;
+  for (std::size_t i = 0; i < owners_.size(); i++) {
+    if (owners_[i].size() <= round) continue;
+    group_sizes[groupOf(i)]++;
+    const Owner& owner = owners_[i][round];
+    for (std::size_t k : containersOn(owner, true)) uses[{groupOf(i), owner.links[k].node}]++;
+  }
+  for (std::size_t i = 0; i < owners_.size(); i++) {
+    if (owners_[i].size() <= round) continue;
+    Owner& owner = owners_[i][round];
+    for (std::size_t k = 1; k < owner.links.size() && !entersGraph(owner.links[k].edge); k++) owner.holder = k;
+    int most = 0;
+    for (std::size_t k : containersOn(owner, group_sizes[groupOf(i)] > 1)) {
+      const int shared = uses[{groupOf(i), owner.links[k].node}];
+      if (shared < most) continue;
+      most = shared;
+      owner.holder = k;
+    }
+  }
+}
+
+std::vector<NodeId> OwnerSearch::holderNodes() const {
+  std::set<NodeId> nodes;
+  for (const auto& owners : owners_) {
+    for (const Owner& owner : owners) {
+      if (!owner.native && !owner.links.empty()) nodes.insert(owner.links[owner.holder].entered);
+    }
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
+std::uint64_t OwnerSearch::bytesOf(const std::vector<std::uint8_t>& reached) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [node, weight] : weights_) bytes += reached[node] ? weight : 0;
+  return bytes;
+}
+
+std::uint64_t OwnerSearch::garbageBytesFrom(NodeId start) const {
+  const auto reached = reachableWithout(walk_.graph(), {{start}}, {});
+  std::uint64_t bytes = 0;
+  for (const auto& [node, weight] : weights_) {
+    if (reached[node] && std::binary_search(unreached_.begin(), unreached_.end(), node)) bytes += weight;
+  }
+  return bytes;
+}
+
+std::vector<NodeId> OwnerSearch::pathTo(std::size_t suspect) const {
+  return owners_[suspect].empty() ? std::vector<NodeId>() : owners_[suspect].front().nodes;
+}
+
+OwnerChain OwnerSearch::describe(const Owner& owner) const {
+  OwnerChain out;
+  out.root = chain_.describeRoot(owner.root, owner.links);
+  out.holder = owner.holder;
+  for (const auto& link : owner.links) out.links.push_back(link.text);
+  if (!owner.links.empty()) {
+    PyObject* before = owner.holder > 0 ? walk_.objectAt(owner.links[owner.holder - 1].node) : nullptr;
+    out.container = describeContainer(walk_.objectAt(owner.links[owner.holder].node), before);
+  }
+  return out;
+}
+
+void OwnerSearch::weigh(std::vector<SuspectHolders>& out) const {
+  std::vector<NodeId> roots;
+  for (const RankedRoot& root : named_) roots.push_back(root.node);
+  for (const RankedRoot& root : native_) roots.push_back(root.node);
+  std::map<std::vector<NodeId>, std::uint64_t> known;
+  auto kept = [&](const std::vector<NodeId>& closed) {
+    const auto at = known.find(closed);
+    if (at != known.end()) return at->second;
+    if (known.size() > 2 * kMostHolders) return known.at({});
+    return known[closed] = bytesOf(reachableWithout(walk_.graph(), roots, closed));
+  };
+  const std::uint64_t all = owners_.empty() ? 0 : kept({});
+  for (std::size_t i = 0; i < owners_.size(); i++) {
+    std::vector<NodeId> everyone;
+    for (std::size_t k = 0; k < owners_[i].size(); k++) {
+      const Owner& owner = owners_[i][k];
+      const NodeId holder = owner.links.empty() ? owner.nodes.front() : owner.links[owner.holder].entered;
+      OwnerChain described = describe(owner);
+      described.retained_bytes = all - kept({holder});
+      everyone.push_back(holder);
+      if (k == 0) {
+        out[i].chain = std::move(described);
+      } else {
+        out[i].other_owners.push_back(std::move(described));
+      }
+    }
+    std::sort(everyone.begin(), everyone.end());
+    everyone.erase(std::unique(everyone.begin(), everyone.end()), everyone.end());
+    if (!everyone.empty()) out[i].all_owners_bytes = all - kept(everyone);
+  }
+}
+
+}  // namespace leakguard

@@ -1,0 +1,176 @@
+"""One watched run: watching begins, the script runs, and the report comes out once, whatever ends the
+script."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, TextIO, TypeVar
+
+from leakguard.cli.endings import Ending, release_frames, run_to_end
+from leakguard.cli.progress import Progress
+from leakguard.cli.signals import SignalWatch
+from leakguard.cli.target import Target
+from leakguard.report import Report, ReportError, unwatched
+
+Result = TypeVar("Result")
+
+SWITCHED_OFF = ("leakguard is switched off by LEAKGUARD=0", "unset LEAKGUARD and run it again")
+INTERRUPTED = ("the report was interrupted", "run it again and give the report the time it needs")
+FAILED_NEXT = "nothing is wrong with the script: please report this failure, and what the script imports"
+
+
+class Guard(Protocol):
+    """What a session asks of `leakguard.guard.watch`."""
+
+    def report(self) -> Report:
+        """The report on what has been seen so far; may be called from a signal handler."""
+
+    def stop(self) -> None:
+        """Ends watching."""
+
+
+class Session:
+    """Runs `target` under watch, and brings the report out on stderr and, when it is given, to `file`.
+
+    No failure in here reaches the script: it is told in the report instead.
+    """
+
+    def __init__(self, target: Target, file: Path | None, *, progress: bool = False) -> None:
+        self.status: str | None = None
+        self._target = target
+        self._file = file
+        self._wants_progress = progress
+        self._progress: Progress | None = None
+        self._owner = os.getpid()
+        self._folder = os.getcwd()
+        self._import_path = list(sys.path)
+        self._stderr = sys.stderr
+        self._guard: Guard | None = None
+        self._fault: str | None = None
+        self._signals = SignalWatch(self._finish)
+
+    def run(self) -> Ending:
+        """The script's ending; by then the report is out. Raises TargetError when there is nothing to run."""
+        if os.environ.get("LEAKGUARD") == "0":
+            return self._run_unwatched()
+        self._begin()
+        ending = run_to_end(self._target.run)
+        if os.getpid() == self._owner:  # not a forked child of the script that unwinds to here
+            try:
+                with self._signals.postponed():
+                    self._finish()
+            except KeyboardInterrupt:
+                return Ending(1, interrupted=True)
+        return ending
+
+    def _run_unwatched(self) -> Ending:
+        ending = run_to_end(self._target.run)
+        if os.getpid() == self._owner:
+            self._save(unwatched(*SWITCHED_OFF))
+        return ending
+
+    def _begin(self) -> None:
+        try:
+            from leakguard.guard import watch
+
+            self._guard = watch(on_exit="never", wait_for_torch=True)
+        except Exception as error:
+            self._fault = _named(error)
+            print(f"leakguard: nothing is watched: {self._fault}", file=self._stderr)
+        else:
+            if self._wants_progress:
+                self._progress = Progress(getattr(self._guard, "progress", None), self._stderr)
+                self._progress.start()
+        self._signals.install()
+
+    def _finish(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        report = self._make_report()
+        self.status = report.status
+        self._save(report)
+        self._show(report)
+        if self._guard is not None:
+            with contextlib.suppress(Exception):  # the process ends: there is nothing left to protect
+                self._guard.stop()
+
+    def _make_report(self) -> Report:
+        if self._guard is not None:
+            try:
+                return _with_memory(self._guard.report)
+            except KeyboardInterrupt:
+                return unwatched(*INTERRUPTED)
+            except Exception as error:
+                self._fault = _named(error)
+        return unwatched(f"leakguard itself failed: {self._fault}", FAILED_NEXT, failures=1)
+
+    def _save(self, report: Report) -> None:
+        file = self._file
+        if file is None:
+            return
+        try:
+            _with_memory(lambda: report.save(file))
+        except ReportError as error:
+            self._file = None
+            print(f"leakguard: {error}", file=self._stderr)
+
+    def _show(self, report: Report) -> None:
+        """The script may have left a closed stream, modules of our names, or no memory: then fewer words
+        do."""
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        import_path, sys.path[:] = list(sys.path), self._import_path
+        try:
+            with _fresh(self._stderr) as stream:
+                try:
+                    _with_memory(lambda: self._print(report, stream))
+                except Exception:
+                    print(f"{report.status.upper()}  {report.why}\nnext  {report.next}", file=stream)
+        except (OSError, ValueError):
+            return  # nobody can read it
+        finally:
+            sys.path[:] = import_path
+
+    def _print(self, report: Report, stream: TextIO) -> None:
+        from leakguard.render.text import print_line, print_report
+
+        if report.status == "clean":
+            print_line(report, stream, saved=self._file, folder=self._folder)
+        else:
+            rank = os.environ.get("RANK")
+            title = f"leakguard, {Path(self._target.name).name}" + (
+                f", rank {rank}" if rank is not None else ""
+            )
+            print_report(report, stream, title=title, saved=self._file, folder=self._folder)
+
+
+def _with_memory(action: Callable[[], Result]) -> Result:
+    """The result of `action`, tried again without what the failed script still holds when memory runs out."""
+    try:
+        return action()
+    except MemoryError:
+        release_frames()
+        return action()
+
+
+@contextlib.contextmanager
+def _fresh(stream: TextIO) -> Iterator[TextIO]:
+    """The same file through a stream of its own: a signal may have stopped the script while it was printing,
+    and Python's streams are not to be entered twice. A stream without a file is used as it is."""
+    with contextlib.suppress(Exception):
+        stream.flush()
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        yield stream
+        return
+    with open(descriptor, "w", encoding=stream.encoding, errors="backslashreplace", closefd=False) as fresh:
+        yield fresh
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

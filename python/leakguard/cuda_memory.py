@@ -1,0 +1,158 @@
+"""The CUDA side of one watch: what is followed, what the allocator itself says, and what is known to stay.
+
+Everything here is read from torch's allocator; nothing starts CUDA, resets a counter or calls a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from leakguard import _native
+from leakguard._native import core
+from leakguard.report import Advice, DeviceUsage
+from leakguard.sites import line_text
+from leakguard.units import format_bytes
+
+__all__ = ["CudaMemory"]
+
+SMALLEST_BLOCK = 512
+"""Bytes: the allocator rounds every request up to a multiple of this."""
+
+
+class CudaMemory:
+    """Attached from construction to `stop()`. In a torch without CUDA it knows no device and does nothing."""
+
+    def __init__(self) -> None:
+        self.trouble: dict[str, str] = {}
+        self._present = torch.version.cuda is not None
+        if not self._present:
+            return
+        self._cuda = _native.cuda
+        self._cuda.attach()
+        why = self._cuda.attach_pinned()
+        if why:
+            self.trouble["pinned"] = why
+        self.step_ended()
+
+    def step_ended(self) -> None:
+        """Completes what had to wait for CUDA, and notices when another tool has taken the allocator."""
+        if not self._present:
+            return
+        _, _, _, why = self._cuda.status()
+        if why:
+            self.trouble["cuda"] = why
+        else:
+            self.trouble.pop("cuda", None)
+
+    def stop(self) -> None:
+        """Puts the allocators back."""
+        if self._present:
+            self._cuda.detach_pinned()
+            self._cuda.detach()
+
+    def block_sizes(self) -> dict[tuple[str, int], int]:
+        """What the allocator set aside for each block in use, by (device, address)."""
+        if not self._present:
+            return {}
+        try:
+            return {(device, address): size for device, address, size, *_ in self._cuda.allocator_blocks()}
+        except RuntimeError:  # a back end without a snapshot
+            return {}
+
+    def residents(self) -> dict[int, str]:
+        """Addresses of the workspaces that torch keeps for its libraries, and what they are."""
+        return {} if not self._present else dict(self._cuda.known_residents())
+
+    def usage(self, device: str, bytes_per_step: float | None, peak: int) -> DeviceUsage:
+        """The allocator's own figures for one device, `cuda:0`."""
+        if not self._started():
+            return DeviceUsage(device=device, peak_bytes=peak, bytes_per_step=bytes_per_step)
+        index = int(device.partition(":")[2])
+        try:
+            allocated, reserved, *_ = self._cuda.counters(index)
+        except RuntimeError:
+            return DeviceUsage(device=device, peak_bytes=peak, bytes_per_step=bytes_per_step)
+        return DeviceUsage(
+            device=device,
+            allocated_bytes=allocated,
+            reserved_bytes=reserved,
+            peak_bytes=max(peak, int(torch.cuda.memory_stats(index).get("allocated_bytes.all.peak", 0))),
+            bytes_per_step=bytes_per_step,
+            fragmentation=self._fragmentation(device),
+            outside_allocator_bytes=_outside(index, reserved),
+        )
+
+    def devices(self) -> list[str]:
+        """Devices of which the allocator has memory, seen by the ledger or not."""
+        if not self._started():
+            return []
+        found = []
+        for index in range(torch.cuda.device_count()):
+            try:
+                if self._cuda.counters(index)[1]:
+                    found.append(f"cuda:{index}")
+            except RuntimeError:
+                continue
+        return found
+
+    def advice(self) -> tuple[Advice, ...]:
+        """What is to be said of an allocation that failed."""
+        failure = self._cuda.out_of_memory() if self._present else None
+        if failure is None:
+            return ()
+        device = f"cuda:{failure['device']}"
+        holders: dict[int, int] = {}
+        for _, requested, where, group, *_ in failure["blocks"]:
+            if where == device:
+                holders[group] = holders.get(group, 0) + requested
+        most = sorted(holders.items(), key=lambda item: -item[1])[:3]
+        held = "; ".join(f"{format_bytes(size)} born at {_birth(group)}" for group, size in most)
+        free = [segment[4] for segment in failure["segments"] if segment[0] == device]
+        times = self._cuda.out_of_memory_count()
+        return (
+            Advice(
+                topic="out of memory",
+                text=(
+                    f"{device} ran out of memory{f' {times} times, last' if times > 1 else ''} at {line_text(failure['line'])}: "
+                    f"{format_bytes(failure['asked'])} were asked for, {format_bytes(failure['device_free'])} of "
+                    f"{format_bytes(failure['device_total'])} were free on the device, the largest free piece in the "
+                    f"cache was {format_bytes(max(free, default=0))}. Held then: {held or 'nothing known'}"
+                ),
+            ),
+        )
+
+    def _started(self) -> bool:
+        return self._present and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+    def _fragmentation(self, device: str) -> float | None:
+        try:
+            segments = [segment for segment in self._cuda.allocator_segments() if segment[0] == device]
+        except RuntimeError:
+            return None
+        free = sum(size - active for _, _, size, active, *_ in segments)
+        largest = max((segment[4] for segment in segments), default=0)
+        return 1 - largest / free if free else 0.0
+
+
+def rounded(requested: float, blocks: float) -> float:
+    """What the allocator sets aside for so many blocks of so many bytes in all, when it can no longer be asked."""
+    if blocks <= 0:
+        return 0.0
+    return math.ceil(requested / blocks / SMALLEST_BLOCK) * SMALLEST_BLOCK * blocks
+
+
+def _outside(index: int, reserved: int) -> int | None:
+    """Memory of the device that is in use and not the caching allocator's; other processes' included."""
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    free, total = torch.cuda.mem_get_info(index)
+    return max(0, total - free - reserved)
+
+
+def _birth(group: int) -> str:
+    _, phase, line, _, forward_line, module, *_ = core.group(group)
+    place = line_text(forward_line if phase == "backward" and forward_line else line)
+    return f"{place} in {module}" if module else place
+

@@ -1,0 +1,163 @@
+"""Who keeps the suspects alive: when to look, and what was seen, as values.
+
+Looking is a walk over the whole heap under the GIL. It costs about a garbage collection, so it happens when the evidence
+against a call site has just become firm, then at doubling distances within a share of the run's time, and whenever a
+report is asked for. It must not wait for the end of the run: most training code is a function, and when it returns its
+locals, the holders, are gone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from leakguard._native import core
+from leakguard.report import Example, Link
+
+__all__ = ["Container", "Held", "HolderSearch"]
+
+SAMPLES = 6
+"""Blocks of each call site that are asked for: what most of them have in common is the holder."""
+
+EARLY_LOOKS = 3
+EARLY_SECONDS = 60.0
+BUDGET = 0.01
+"""Fresh evidence is looked into at once, this often in the first minute; later looks may take this share of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container that grows, as it declares itself. `limit` is None for one without a bound."""
+
+    type: str
+    length: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What keeps the blocks of one call site alive, seen at one step.
+
+    `status` is rooted, native, garbage, own or not found. `links` lead from the root to the tensor; `holder` is the index
+    of the link that would have to let go. `others` are roots that keep the same blocks too.
+    """
+
+    status: str
+    root: str
+    root_kind: str
+    root_name: str | None
+    links: tuple[Link, ...]
+    holder: int
+    container: Container | None
+    retained_bytes: int
+    others: tuple[str, ...]
+    collectable: bool | None
+    example: Example | None
+    seen_at: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for call sites whose blocks one holder keeps."""
+        way = tuple((link.edge, link.name) for link in self.links[: self.holder + 1])
+        return self.status, self.root, way if self.status == "rooted" else self.links
+
+
+class HolderSearch:
+    """The looks of one watch, and the last answer for each group of the ledger."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._held: dict[int, Held] = {}
+        self._early = 0
+        self._last_step = 0
+        self._owed = False
+
+    def consider(self, growing: Sequence[int], fresh: bool, step: int, elapsed: float) -> None:
+        """At a step's end: looks when it is time to. `fresh` says that some of the groups are newly suspected."""
+        self._owed |= fresh
+        if not growing:
+            return
+        early = self._owed and self._early < EARLY_LOOKS and elapsed < EARLY_SECONDS
+        later = step >= 2 * self._last_step and self.seconds <= BUDGET * elapsed
+        if early or later:
+            self._early += early
+            self.look(growing, step)
+
+    def look(self, groups: Sequence[int], step: int) -> None:
+        """One walk for all of the groups; those that have no live block any more keep their last answer."""
+        began = time.perf_counter()
+        self._owed = False
+        self._last_step = step
+        samples = core.sample_blocks(list(groups), SAMPLES)
+        if samples:
+            found = core.find_holders(
+                [address for _, address in samples], [group for group, _ in samples], _own_frames()
+            )
+            answers: dict[int, list[dict[str, Any]]] = {}
+            for (group, _), suspect in zip(samples, found["suspects"], strict=True):
+                answers.setdefault(group, []).append(suspect)
+            for group, suspects in answers.items():
+                self._held[group] = _common(suspects, step)
+        self.seconds += time.perf_counter() - began
+
+    def held(self, group: int) -> Held | None:
+        """The last answer for a group; None when nobody has looked."""
+        return self._held.get(group)
+
+
+def _common(suspects: Sequence[dict[str, Any]], step: int) -> Held:
+    """The answer that most samples share; a sample in the middle of its life stands for the rest."""
+    answers = [_held(suspect, step) for suspect in suspects]
+    counts: dict[tuple[object, ...], int] = {}
+    for answer in answers:
+        counts[answer.key] = counts.get(answer.key, 0) + 1
+    most = max(counts.values())
+    best = [answer for answer in answers if counts[answer.key] == most]
+    return best[len(best) // 2]
+
+
+def _held(suspect: dict[str, Any], step: int) -> Held:
+    container = suspect["container"]
+    garbage = suspect["garbage"]
+    example = suspect["example"]
+    return Held(
+        status=suspect["status"],
+        root=suspect["root"],
+        root_kind=suspect["root_parts"]["kind"],
+        root_name=suspect["root_parts"]["name"],
+        links=tuple(map(_link, suspect["retained_by"])),
+        holder=suspect["holder"],
+        container=None if container is None else Container(container["type"], container["length"], container["limit"]),
+        retained_bytes=suspect["retained_bytes"],
+        others=tuple(owner["root"] for owner in suspect["other_owners"]),
+        collectable=None if garbage is None else garbage["collectable"],
+        example=None
+        if example is None
+        else Example(
+            shape=tuple(example["shape"]), dtype=example["dtype"], requires_grad=example["requires_grad"]
+        ),
+        seen_at=step,
+    )
+
+
+def _link(link: dict[str, Any]) -> Link:
+    kind = link["type"] if link["detail"] is None else f"{link['type']}, {link['detail']}"
+    if link["count"] > 1:
+        kind += f" x {link['count']}"
+    return Link(edge=link["edge"], name=link["name"], type=kind, file=link["file"], line=link["line"])
+
+
+def _own_frames() -> int:
+    """Innermost frames that are leakguard's: what they hold is held by the asker."""
+    folder = str(Path(__file__).parent)
+    count = 0
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(folder):
+        count += 1
+        frame = frame.f_back
+    return count

@@ -1,0 +1,1 @@
+"""What the project's tasks are made of; nothing here is installed."""
