@@ -266,7 +266,8 @@ std::vector<Evidence> Growth::evidence() const {
         std::any_of(found.begin(), found.end(), [&](const Evidence& now) { return now.group == old.group; });
     // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop. What was
     // seen before a better source of steps took over counts by other steps.
-    if (!again && old.firstStep >= history_.base() && steps > history_.base() && history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
+    if (!again && old.firstStep >= history_.base() && steps > history_.base() &&
+        history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
       found.push_back(old);
     }
   }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from leakguard.engine import Engine
 
-__all__ = ["Guard", "current", "step", "watch"]
+__all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
 OnExit = Literal["if-problem", "always", "never"]
 
@@ -69,6 +69,17 @@ def watch(
     return guard
 
 
+def watch_for_a_while(*, seek_modules: bool) -> Guard | None:
+    """A Guard for a test or an assertion, which ends it; None in a process that is watched already or must not be."""
+    global _current
+    if current() is not None or caller.why_inert() is not None:
+        return None
+    guard = Guard()
+    guard.attach((), seek_modules=seek_modules)
+    _current = guard
+    return guard
+
+
 def current() -> Guard | None:
     """The Guard that watches this process now."""
     return _current if _current is not None and _current.active else None
@@ -96,16 +107,19 @@ class Guard:
         self._seconds = 0.0
         self._process = os.getpid()
         self._last: Report | None = None
+        self._peaks: dict[str, int] = {}
         self.active = inert is None
         if self.active:
             atexit.register(self._at_exit)
 
-    def attach(self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = ()) -> None:
+    def attach(
+        self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = (), *, seek_modules: bool = True
+    ) -> None:
         """Loads the native module and begins to watch. What raises here leaves nothing behind."""
         try:
             from leakguard.engine import Engine
 
-            self._engine = Engine(modules, user_code, self.guarded)
+            self._engine = Engine(modules, user_code, self.guarded, seek_modules)
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
@@ -129,6 +143,22 @@ class Guard:
         if self._engine is not None and self.active:
             self._engine.explicit_step()
 
+    @property
+    def step_count(self) -> int:
+        """Training steps seen so far."""
+        if self._last is not None:
+            return self._last.steps.count
+        return self._engine.step_count if self._engine is not None else 0
+
+    def peaks(self) -> dict[str, int]:
+        """The most bytes that were live at once on each device since watching began."""
+        return self._engine.peaks() if self._engine is not None else self._peaks
+
+    def restart(self) -> None:
+        """Sets aside what was seen so far, as if watching began now."""
+        if self._engine is not None and self.active:
+            self._engine.restart()
+
     def report(self) -> Report:
         """The verdict on what has been seen so far; after `stop()`, on what had been seen by then."""
         if self._inert is not None:
@@ -151,6 +181,16 @@ class Guard:
 
     def stop(self) -> None:
         """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
+        try:
+            if self.active and self._engine is not None and os.getpid() == self._process:
+                self._last = self.report()
+                if self._save is not None:
+                    self._last.save(self._save)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """As `stop`, without a report."""
         global _current
         if not self.active:
             return
@@ -158,16 +198,10 @@ class Guard:
         atexit.unregister(self._at_exit)
         if _current is self:
             _current = None
-        if os.getpid() != self._process:
-            return
-        if self._engine is not None:
-            try:
-                self._last = self.report()
-                if self._save is not None:
-                    self._last.save(self._save)
-            finally:
-                self._engine.stop()
-                self._engine = None
+        if self._engine is not None and os.getpid() == self._process:
+            self._peaks = self._engine.peaks()
+            self._engine.stop()
+            self._engine = None
 
     def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
         """`function` for torch to call: what it raises ends here and is counted, and its time is leakguard's."""

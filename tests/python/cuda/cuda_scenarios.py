@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import torch
-from conftest import stalled
+from cuda_world import stalled
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 

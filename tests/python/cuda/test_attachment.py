@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import allocator_slot
+from cuda_world import allocator_slot
 
 torch = pytest.importorskip("torch")
 

@@ -96,7 +96,7 @@ def test_a_watch_that_begins_late_takes_over_what_is_there(cuda):
 
 
 def test_a_pending_block_is_taken_over_as_pending(cuda):
-    from conftest import stalled
+    from cuda_world import stalled
 
     cuda.detach()
     side = torch.cuda.Stream()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fakecuda
+from cuda_world import fakecuda
 import pytest
 
 CONFIGURATIONS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 
-import fakecuda
+from cuda_world import fakecuda
 import pytest
 
 torch = pytest.importorskip("torch")
