@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from leakguard._native import core
 from leakguard.attachment import Attachment
-from leakguard.guard import Guard, watch_for_a_while
+from leakguard.guard import Guard
 from leakguard.leak_error import LeakError
 from leakguard.report import Finding, Steps
 from leakguard.testing.births import BirthRow
@@ -47,28 +47,27 @@ class Outcome:
 class Check:
     """One test. `is_marked` tells a test that asked for it from one that is checked because all are.
 
-    `guard` is the watch that the test has already, if any; `is_known(finding)` says whether it is in the baseline;
+    `watch` gives the Guard for the time of the check, or None; `is_known(finding)` says whether it is in the baseline;
     `fails` is False while the baseline is written.
     """
 
     plan: Plan
     attachment: Attachment
+    watch: Callable[[], AbstractContextManager[Guard | None]]
     filter_fn: Callable[[Finding], bool] | None = None
     memory: int | None = None
     leaks: bool = True
     is_marked: bool = True
     fails: bool = True
-    guard: Guard | None = None
     is_known: Callable[[Finding], bool] = lambda finding: False
     between_runs: Callable[[], None] = lambda: None
     outcome: Outcome = field(default_factory=Outcome)
 
     def runs(self) -> Iterator[None]:
         """Yields each time the body is to be run. Raises LeakError when it grows or takes too much."""
-        guard = self.guard or watch_for_a_while(seek_modules=self.is_marked)
-        before = {device: core.counts(device)[1] for device in core.devices()}
-        births = BirthRow()
-        try:
+        with self.watch() as guard:
+            before = {device: core.counts(device)[1] for device in core.devices()}
+            births = BirthRow()
             while True:
                 yield
                 self.outcome.runs += 1
@@ -79,9 +78,6 @@ class Check:
                     return
                 self.between_runs()
                 births.next_span()
-        finally:
-            if guard is not None and guard is not self.guard:
-                guard.discard()
 
     def gives_up(self, error: BaseException) -> bool:
         """Whether `error`, raised by the body, only ends the check: that of a test which never asked to be run again."""

@@ -82,19 +82,24 @@ class LeftBehind:
 
     def leftovers(self, failed: Collection[str]) -> list[Leftover]:
         """The largest first. Not those of tests that failed: their tracebacks hold what the test held."""
-        if not core.survivors(self._marks):
+        if not self._held(failed):
             return []
         gc.collect()
-        held: dict[tuple[Owner, str], list[tuple[int, int, int]]] = {}
-        for span, group, blocks, size in core.survivors(self._marks):
-            owner = self._owners[span]
-            if owner is not None and (owner.fixture is not None or owner.test not in failed):
-                held.setdefault((owner, core.group(group)[0]), []).append((size, blocks, group))
+        held = self._held(failed)
         rows = sorted(held.items(), key=lambda item: -sum(size for size, _, _ in item[1]))
         return [
             _leftover(owner, device, groups, self._marks[0] if number < HOLDERS_FOR else None)
             for number, ((owner, device), groups) in enumerate(rows)
         ]
+
+    def _held(self, failed: Collection[str]) -> dict[tuple[Owner, str], list[tuple[int, int, int]]]:
+        """Bytes, blocks and group of what is alive, by owner and device."""
+        held: dict[tuple[Owner, str], list[tuple[int, int, int]]] = {}
+        for span, group, blocks, size in core.survivors(self._marks):
+            owner = self._owners[span]
+            if owner is not None and (owner.fixture is not None or owner.test not in failed):
+                held.setdefault((owner, core.group(group)[0]), []).append((size, blocks, group))
+        return held
 
     def _tidy(self) -> None:
         """Births of spans of which nothing is alive need no owner: such a span goes to the one before it."""
