@@ -69,7 +69,7 @@ class Engine:
 
     def peaks(self) -> dict[str, int]:
         """The most bytes that were live at once on each device since the engine was made."""
-        peaks = {device: core.range(device)[1] for device in core.devices()}
+        peaks = {device: core.live_range(device)[1] for device in core.devices()}
         for _, _, _, devices in self._watch.rows():
             for device, _, _, peak, _ in devices:
                 peaks[device] = max(peak, peaks.get(device, 0))

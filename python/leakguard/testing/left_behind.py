@@ -1,7 +1,8 @@
-"""What tests leave behind when the session ends, and whose it is: a test's, or that of a fixture which outlives tests.
+"""What tests leave behind when the session ends, and whose it is: a test's, or that of a fixture which
+outlives tests.
 
-Charged by birth: the blocks born in a test, or in setting up a module fixture, that are alive after all fixtures have been
-taken down. Costs a test one note of the time, and nothing at all where nothing is born.
+Charged by birth: the blocks born in a test, or in setting up a module fixture, that are alive after all
+fixtures have been taken down. Costs a test one note of the time, and nothing at all where nothing is born.
 """
 
 from __future__ import annotations
@@ -104,7 +105,11 @@ class LeftBehind:
     def _tidy(self) -> None:
         """Births of spans of which nothing is alive need no owner: such a span goes to the one before it."""
         alive = {span for span, *_ in core.survivors(self._marks)}
-        kept = [number for number in range(len(self._marks)) if number in alive or number in (0, len(self._marks) - 1)]
+        kept = [
+            number
+            for number in range(len(self._marks))
+            if number in alive or number in (0, len(self._marks) - 1)
+        ]
         self._marks = [self._marks[number] for number in kept]
         self._owners = [self._owners[number] for number in kept]
         self._tidy_at = 2 * len(kept) + TIDY_EVERY

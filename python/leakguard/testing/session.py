@@ -1,4 +1,5 @@
-"""What a test session needs once a test is to be checked. Imports torch; the plugin makes it at the first such test."""
+"""What a test session needs once a test is to be checked. Imports torch; the plugin makes it at the first
+such test."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from leakguard._native import core
 from leakguard.attachment import Attachment
 from leakguard.guard import Guard, watch_for_a_while
@@ -84,13 +86,15 @@ class CheckingSession:
 
     @contextmanager
     def _shared_guard(self) -> Iterator[Guard | None]:
-        """The fixture's guard, or the one that rests between tests: a guard of its own would cost each test more than
-        all the rest."""
+        """The fixture's guard, or the one that rests between tests: a guard of its own would cost each test
+        more than all the rest."""
         if self.guard is not None:
             yield self.guard
             return
         shared = self._shared
-        if shared is None or not shared.active:  # the test before may have stopped it: it was the process's Guard
+        if (
+            shared is None or not shared.active
+        ):  # the test before may have stopped it: it was the process's Guard
             shared = self._shared = watch_for_a_while(seek_modules=False)
         elif not shared.renew():
             shared = None
