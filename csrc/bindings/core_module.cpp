@@ -192,6 +192,7 @@ void bindLedger(py::module_& m) {
 
 void bindCapture(py::module_& m) {
   m.def("plug_sockets", [] {
+    beginForwardLines();
     plugLineSocket(&readRunningLine);
     plugNodeSocket(&readCurrentNode, &rememberForwardLine);
   });

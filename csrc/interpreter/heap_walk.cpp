@@ -172,7 +172,8 @@ void HeapWalk::adoptTemporaries() {
       const NodeId node = find(frame.slots[frame.named_slots + slot]);
       if (node == kNoNode || kinds_[node] != kPythonObject || excess(node) <= 0) continue;
       found_[node]++;
-      roots_.push_back({node, RootKind::Temporary, running.library ? RootRank::LibraryFrame : RootRank::User, running.muted,
+      // One step nearer than a local of the same frame would be: a variable with a name is the better answer.
+      roots_.push_back({node, RootKind::Temporary, running.library ? RootRank::ThreadState : RootRank::LibraryModule, running.muted,
                         true, running.thread, nullptr, first_frame_ + i});
     }
   }

@@ -1,6 +1,10 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdint>
 
 namespace leakguard {
 
@@ -10,6 +14,12 @@ namespace leakguard {
 // valid then (its owner's pin, a node's mutex), and all pins are dropped at the very end, after the last name is read.
 // A pin may take a count from 1 to 2, upon which torch takes one reference on the Python wrapper: the walk accounts for
 // that. Dropping a pin may drop the last reference and run a destructor.
+//
+// One owner is not to be trusted: intrusive_ptr::reset() clears its pointer only after it has dropped the reference, and
+// dropping the last reference on a wrapper frees the C++ object with the GIL released. `p.grad = None` in another thread
+// can be at that point, for as long as we hold the GIL, and grad_ then names freed memory. Freed memory is told by what
+// stands where the vtable was: allocators link their free lists through the first word; a destroyed object that is not
+// freed yet has a count of 0.
 
 template <class T>
 long useCount(T* target) noexcept {
@@ -18,6 +28,27 @@ long useCount(T* target) noexcept {
   (void)borrowed.release();
   return count;
 }
+
+class LiveTargets {
+ public:
+  // Whether a pointer read from an owner of torch's leads to an object that is alive.
+  template <class T>
+  bool contains(T* target) noexcept {
+    return target != nullptr && isVtable(*reinterpret_cast<void* const*>(target)) && useCount(target) > 0;
+  }
+
+ private:
+  bool isVtable(void* address) noexcept {
+    void*& known = known_[(reinterpret_cast<std::uintptr_t>(address) >> 3) % known_.size()];
+    if (known == address) return address != nullptr;
+    Dl_info library;
+    if (address == nullptr || dladdr(address, &library) == 0) return false;
+    known = address;
+    return true;
+  }
+
+  std::array<void*, 1024> known_{};
+};
 
 template <class T>
 long pinTarget(T* target) noexcept {

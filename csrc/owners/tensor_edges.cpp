@@ -26,14 +26,33 @@ using torch::autograd::Node;
 
 namespace {
 
+// Shows what is alive: see Note [Pin when read, release last].
+class GraphSink {
+ public:
+  GraphSink(EdgeSink& sink, LiveTargets& live) : sink_(sink), live_(live) {}
+  void object(PyObject* object) { sink_.object(object); }
+  void tensor(c10::TensorImpl* tensor) { target(kTensor, tensor); }
+  void storage(c10::StorageImpl* storage) { target(kStorage, storage); }
+  void node(Node* node) { target(kGraphNode, node); }
+  void data(void* data) { sink_.foreign(kData, data); }
+
+ private:
+  template <class T>
+  void target(NodeKind kind, T* target) {
+    if (live_.contains(target)) sink_.foreign(kind, target);
+  }
+  EdgeSink& sink_;
+  LiveTargets& live_;
+};
+
 int toSink(PyObject* object, void* sink) {
-  static_cast<EdgeSink*>(sink)->object(object);
+  static_cast<GraphSink*>(sink)->object(object);
   return 0;
 }
 
 // What tp_traverse of a class made in Python shows beside its base's: slots, attributes and the class. torch's own
 // tp_traverse of a tensor changes its answer with the use count, which is why it is replaced.
-void showClassParts(PyObject* object, EdgeSink& sink) {
+void showClassParts(PyObject* object, GraphSink& sink) {
   PyTypeObject* type = Py_TYPE(object);
   for (PyTypeObject* base = type; base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE); base = base->tp_base) {
     if (Py_SIZE(base) == 0) continue;    // no slots of its own
@@ -46,17 +65,17 @@ void showClassParts(PyObject* object, EdgeSink& sink) {
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) sink.object(reinterpret_cast<PyObject*>(type));
 }
 
-void showSaved(const torch::autograd::SavedVariable& variable, EdgeSink& sink) {
+void showSaved(const torch::autograd::SavedVariable& variable, GraphSink& sink) {
   const SavedReferences saved = referencesOf(variable);
-  sink.foreign(kTensor, saved.tensor);
-  sink.foreign(kGraphNode, saved.grad_fn);
-  sink.foreign(kGraphNode, saved.accumulator);
+  sink.tensor(saved.tensor);
+  sink.node(saved.grad_fn);
+  sink.node(saved.accumulator);
   sink.object(saved.pack_hook);
   sink.object(saved.unpack_hook);
   sink.object(saved.packed);
 }
 
-void showContext(PyObject* object, EdgeSink& sink) {
+void showContext(PyObject* object, GraphSink& sink) {
   auto* context = reinterpret_cast<THPFunction*>(object);
   sink.object(context->needs_input_grad);
   sink.object(context->to_save);
@@ -71,17 +90,17 @@ void showContext(PyObject* object, EdgeSink& sink) {
 }
 
 // Sparse tensors keep their parts in tensors. By type name: layout() may be answered by a subclass in Python.
-void showSparseParts(c10::TensorImpl* tensor, EdgeSink& sink) {
+void showSparseParts(c10::TensorImpl* tensor, GraphSink& sink) {
   const char* type = typeid(*tensor).name();
   if (std::strcmp(type, "N2at16SparseTensorImplE") == 0) {
     auto* sparse = static_cast<at::SparseTensorImpl*>(tensor);
-    sink.foreign(kTensor, implOf(sparse->*member(priv::SparseIndices{})));
-    sink.foreign(kTensor, implOf(sparse->*member(priv::SparseValues{})));
+    sink.tensor(implOf(sparse->*member(priv::SparseIndices{})));
+    sink.tensor(implOf(sparse->*member(priv::SparseValues{})));
   } else if (std::strcmp(type, "N2at19SparseCsrTensorImplE") == 0) {
     auto* sparse = static_cast<at::SparseCsrTensorImpl*>(tensor);
-    sink.foreign(kTensor, implOf(sparse->*member(priv::CompressedRows{})));
-    sink.foreign(kTensor, implOf(sparse->*member(priv::CompressedColumns{})));
-    sink.foreign(kTensor, implOf(sparse->*member(priv::CompressedValues{})));
+    sink.tensor(implOf(sparse->*member(priv::CompressedRows{})));
+    sink.tensor(implOf(sparse->*member(priv::CompressedColumns{})));
+    sink.tensor(implOf(sparse->*member(priv::CompressedValues{})));
   }
 }
 
@@ -96,9 +115,10 @@ TensorEdges::TensorEdges(bool with_graph) : with_graph_(with_graph), module_type
 
 bool TensorEdges::ownsType(PyTypeObject* type) const noexcept { return torchTypeOf(type) != TorchType::Other; }
 
-void TensorEdges::showObject(PyObject* object, EdgeSink& sink) {
+void TensorEdges::showObject(PyObject* object, EdgeSink& edges) {
+  GraphSink sink(edges, live_);
   switch (torchTypeOf(Py_TYPE(object))) {
-    case TorchType::Capsule: sink.foreign(kTensor, tensorOfCapsule(object)); break;
+    case TorchType::Capsule: sink.tensor(tensorOfCapsule(object)); break;
     case TorchType::SavedTensor:
       if (const auto* variable = savedVariableOf(object)) showSaved(*variable, sink);
       break;
@@ -107,21 +127,21 @@ void TensorEdges::showObject(PyObject* object, EdgeSink& sink) {
       auto* tensor = reinterpret_cast<THPVariable*>(object);
       sink.object(tensor->backward_hooks);
       sink.object(tensor->post_accumulate_grad_hooks);
-      sink.foreign(kTensor, tensorOf(object));
+      sink.tensor(tensorOf(object));
       break;
     }
     case TorchType::Storage:
       showClassParts(object, sink);
-      sink.foreign(kStorage, storageOf(object));
+      sink.storage(storageOf(object));
       break;
     case TorchType::FunctionContext:
       showClassParts(object, sink);
       showContext(object, sink);
-      sink.foreign(kGraphNode, nodeOf(object));
+      sink.node(nodeOf(object));
       break;
     case TorchType::CppFunction:
       showClassParts(object, sink);
-      sink.foreign(kGraphNode, nodeOf(object));
+      sink.node(nodeOf(object));
       break;
     case TorchType::Other: break;
   }
@@ -137,26 +157,28 @@ void TensorEdges::showForeign(NodeKind kind, void* address, long references, Edg
 }
 
 // An object of torch's with more than one owner holds one reference on its Python wrapper; with one owner, none.
-void TensorEdges::showTensor(c10::TensorImpl* tensor, long references, EdgeSink& sink) {
-  sink.foreign(kStorage, tensor->unsafe_storage().unsafeGetStorageImpl());
+void TensorEdges::showTensor(c10::TensorImpl* tensor, long references, EdgeSink& edges) {
+  GraphSink sink(edges, live_);
+  sink.storage(tensor->unsafe_storage().unsafeGetStorageImpl());
   if (references > 1) sink.object(tensor->pyobj_slot()->load_pyobj());
   showSparseParts(tensor, sink);
   const auto* meta = metaOf(tensor);
   if (meta == nullptr) return;
   if (with_graph_) {
-    sink.foreign(kTensor, implOf(meta->grad_));
-    sink.foreign(kGraphNode, meta->grad_fn_.get());
+    sink.tensor(implOf(meta->grad_));
+    sink.node(meta->grad_fn_.get());
   }
   for (const auto& hook : meta->hooks_) sink.object(hookDict(hook.get()));
   sink.object(hookDict(meta->post_acc_grad_hooks_.get()));
   if (const auto* view = viewOf(meta)) {
-    if (view->has_bw_view()) sink.foreign(kTensor, implOf(view->get_backward_view().base_));
+    if (view->has_bw_view()) sink.tensor(implOf(view->get_backward_view().base_));
     const bool own_forward_view = view->has_fw_view() && !view->shared_view_info();
-    if (own_forward_view) sink.foreign(kTensor, implOf(view->get_forward_view().base_));
+    if (own_forward_view) sink.tensor(implOf(view->get_forward_view().base_));
   }
 }
 
-void TensorEdges::showStorage(c10::StorageImpl* storage, long references, EdgeSink& sink) {
+void TensorEdges::showStorage(c10::StorageImpl* storage, long references, EdgeSink& edges) {
+  GraphSink sink(edges, live_);
   if (references > 1) sink.object(storage->pyobj_slot()->load_pyobj());
   void* data = storage->_mutable_data_ptr_no_checks().get();
   if (data == nullptr) return;
@@ -168,30 +190,31 @@ void TensorEdges::showStorage(c10::StorageImpl* storage, long references, EdgeSi
   if (size == 0) return;
   auto& known = data_bytes_[data];
   known = std::max(known, size);
-  sink.foreign(kData, data);
+  sink.data(data);
 }
 
-void TensorEdges::showNode(Node* node, long references, EdgeSink& sink) {
+void TensorEdges::showNode(Node* node, long references, EdgeSink& edges) {
+  GraphSink sink(edges, live_);
   if (references > 1) sink.object(node->pyobj_slot()->load_pyobj());
   if (!with_graph_) return;
-  for (const auto& edge : node->next_edges()) sink.foreign(kGraphNode, edge.function.get());
+  for (const auto& edge : node->next_edges()) sink.node(edge.function.get());
   for (const auto& hook : node->pre_hooks()) sink.object(hookDict(hook.get()));
   for (const auto& hook : node->post_hooks()) sink.object(hookDict(hook.get()));
   const NodeRole role = roleOf(node);
   if (role == NodeRole::AccumulateGrad) {
     // its tensor_pre_hooks() are the tensor's own list
-    sink.foreign(kTensor, implOf(static_cast<torch::autograd::AccumulateGrad*>(node)->variable));
+    sink.tensor(implOf(static_cast<torch::autograd::AccumulateGrad*>(node)->variable));
     return;
   }
   for (const auto& hook : node->tensor_pre_hooks()) sink.object(hookDict(hook.get()));
   for (const auto& [output, hook] : node->retains_grad_hooks()) sink.object(hookDict(hook.get()));
-  if (role == NodeRole::CopySlices) sink.foreign(kGraphNode, static_cast<torch::autograd::CopySlices*>(node)->fn.get());
+  if (role == NodeRole::CopySlices) sink.node(static_cast<torch::autograd::CopySlices*>(node)->fn.get());
   // A backward pass drops the saved tensors under this mutex. Taken: it is doing so now, and what is left is not ours.
   const std::unique_lock<std::mutex> lock(node->*member(priv::NodeMutex{}), std::try_to_lock);
   if (!lock.owns_lock()) return;
   eachSaved(node, [&](const torch::autograd::SavedVariable& variable, const char*) { showSaved(variable, sink); });
   if (role == NodeRole::CppFunction) {
-    for (const at::Tensor& tensor : tensorsToSave(node)) sink.foreign(kTensor, implOf(tensor));
+    for (const at::Tensor& tensor : tensorsToSave(node)) sink.tensor(implOf(tensor));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "interpreter/edge_adapter.h"
+#include "owners/graph_pins.h"
 
 namespace leakguard {
 
@@ -41,6 +42,7 @@ class TensorEdges final : public EdgeAdapter {
   void showStorage(c10::StorageImpl* storage, long references, EdgeSink& sink);
   void showNode(torch::autograd::Node* node, long references, EdgeSink& sink);
 
+  LiveTargets live_;
   bool with_graph_;
   PyTypeObject* module_type_;                                   // torch.nn.Module, or null
   std::unordered_map<const void*, std::uint64_t> data_bytes_;    // of every kData node

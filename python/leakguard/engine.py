@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -45,12 +46,16 @@ class Engine:
         self._resting = False
         self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code)
-        self._steps.install()
         self._follow_forward = guarded(self._meet_roots)
-        if roots:
-            self._steps.follow_forward(roots)
-        elif seek_modules:
-            core.seek_root_modules(self._follow_forward)
+        try:
+            self._steps.install()
+            if roots:
+                self._steps.follow_forward(roots)
+            elif seek_modules:
+                core.seek_root_modules(self._follow_forward)
+        except BaseException:
+            self.stop()
+            raise
 
     def add_modules(self, modules: Iterable[torch.nn.Module]) -> None:
         """More root modules."""
@@ -94,11 +99,12 @@ class Engine:
         self._resting = False
 
     def stop(self) -> None:
-        """Puts everything back."""
-        core.seek_root_modules(None)
-        self._steps.remove()
-        self._attachment.release()
-        self._modules.clear()
+        """Puts everything back, the rest also when one part fails."""
+        with contextlib.ExitStack() as back:
+            back.callback(self._modules.clear)
+            back.callback(self._attachment.release)
+            back.callback(self._steps.remove)
+            core.seek_root_modules(None)
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
