@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 __all__ = ["STEPS", "mlp_step", "transformer_step"]
 
@@ -19,8 +19,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         for layer in self.hidden:
-            x = F.relu(layer(x))
-        loss: Tensor = F.cross_entropy(self.out(x), target)
+            x = functional.relu(layer(x))
+        loss: Tensor = functional.cross_entropy(self.out(x), target)
         return loss
 
 
@@ -40,9 +40,9 @@ class Block(nn.Module):
         batch, length, width = x.shape
         parts = self.qkv(self.norm_attention(x)).view(batch, length, 3, self.heads, -1)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.drop(self.project(y.transpose(1, 2).reshape(batch, length, width)))
-        narrow: Tensor = self.drop(self.narrow(F.gelu(self.widen(self.norm_mlp(x)))))
+        narrow: Tensor = self.drop(self.narrow(functional.gelu(self.widen(self.norm_mlp(x)))))
         return x + narrow
 
 
@@ -60,7 +60,7 @@ class Transformer(nn.Module):
         for block in self.blocks:
             x = block(x)
         scores = self.head(self.norm(x))
-        loss: Tensor = F.cross_entropy(scores.flatten(0, 1), target.flatten())
+        loss: Tensor = functional.cross_entropy(scores.flatten(0, 1), target.flatten())
         return loss
 
 

@@ -3,7 +3,7 @@
     python benchmarks/run.py [--quick] [--write]
 
 Every figure compares two states of one process, or of processes that differ in nothing else; absolute times
-are there for scale. `--quick` is for trying a change: few rounds in one process. `--write` puts the table into
+are there for scale. `--quick` is for trying a change: few rounds in one process. `--write` puts the table in
 RESULTS.md beside this file. leakguard must be importable.
 """
 

@@ -61,13 +61,13 @@ def own_minor() -> str:
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def cmake_build(venv: Venv, folder: str, *options: str, source: str = ".", target: str = "all") -> str:
+def cmake_build(venv: Venv, folder: str, *options: str, target: str = "all") -> str:
     """Configures and builds a target in .dev/build/FOLDER with the venv's CMake; returns its path."""
     path = str(BUILD / folder)
     jobs = str(min(2, os.cpu_count() or 1))
     venv.run_quietly(
-        venv.tool("cmake"), "-S", source, "-B", path, "-G", "Ninja",
-        f"-DPython_EXECUTABLE={venv.python}", f"-DPython3_EXECUTABLE={venv.python}", *options,
+        venv.tool("cmake"), "-S", ".", "-B", path, "-G", "Ninja",
+        f"-DPython_EXECUTABLE={venv.python}", *options,
     )  # fmt: skip
     venv.run_quietly(venv.tool("cmake"), "--build", path, "--target", target, "-j", jobs)
     return path
@@ -114,9 +114,8 @@ def interpreter(minor: str, path: str | None, arguments: Sequence[str]) -> None:
         "-DLEAKGUARD_BUILD_TESTS=ON",
         "-DLEAKGUARD_WARNINGS_AS_ERRORS=ON",
     )
-    venv.run(
-        venv.python, "-m", "pytest", "-q", "tests/interpreter", *arguments, PYTHONPATH=f"{folder}/modules"
-    )
+    paths = _with_paths(arguments, "tests/interpreter")
+    venv.run(venv.python, "-m", "pytest", "-q", *paths, PYTHONPATH=f"{folder}/modules")
 
 
 def cpu(arguments: Sequence[str]) -> None:
@@ -124,7 +123,9 @@ def cpu(arguments: Sequence[str]) -> None:
     venv = torch_venv("2.13")
     venv.install_leakguard()
     print(venv.ask("import torch; print('torch', torch.__version__, 'with any GPU hidden')"), flush=True)
-    venv.run(venv.python, "-m", "pytest", "-q", *arguments, CUDA_VISIBLE_DEVICES="")
+    venv.run(
+        venv.python, "-m", "pytest", "-q", *_with_paths(arguments, "tests/python"), CUDA_VISIBLE_DEVICES=""
+    )
 
 
 def fake_cuda(arguments: Sequence[str]) -> None:
@@ -136,9 +137,13 @@ def fake_cuda(arguments: Sequence[str]) -> None:
         raise CannotRun(
             "pip gave a torch 2.14 without CUDA: pip install torch==2.14.1 from an index with CUDA builds"
         )
-    folder = cmake_build(venv, "fakecuda", source="tests/fakecuda")
     venv.install_leakguard()
-    venv.run("tests/fakecuda/run", venv.python, "-m", "pytest", "-q", *arguments, FAKECUDA_BUILD=folder)
+    launch = [venv.python, "tests/fakecuda/launch.py", venv.python, "-m", "pytest", "-q"]
+    venv.run(
+        *launch,
+        *_with_paths(arguments, "tests/fakecuda", "tests/python"),
+        FAKECUDA_BUILD=str(BUILD / "fakecuda"),
+    )
 
 
 def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
@@ -156,6 +161,12 @@ def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
     if "fake-cuda" in parts:
         outcome.run("Python suite, torch 2.14, fake CUDA", partial(fake_cuda, pytest))
     return outcome
+
+
+def _with_paths(arguments: Sequence[str], *paths: str) -> list[str]:
+    """The arguments, after these paths unless they name files themselves."""
+    named = any((ROOT / word.split("::")[0]).exists() for word in arguments if not word.startswith("-"))
+    return [*([] if named else paths), *arguments]
 
 
 def _has_catch2() -> bool:

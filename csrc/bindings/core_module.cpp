@@ -137,16 +137,37 @@ void bindLedger(py::module_& m) {
   });
   m.def(
       "sample_blocks",
-      [](std::vector<uint32_t> groups, size_t most) {
+      [](std::vector<uint32_t> groups, size_t most, const BirthMark* since) {
         std::sort(groups.begin(), groups.end());
         py::list blocks;
-        for (const Block& block : ledger().sample(groups, most)) {
+        for (const Block& block : ledger().sample(groups, most, since)) {
           blocks.append(py::make_tuple(block.group, block.address));
         }
         return blocks;
       },
       py::arg("groups"),
-      py::arg("most"));
+      py::arg("most"),
+      py::arg("since") = nullptr);
+  py::class_<BirthMark>(m, "BirthMark")
+      .def(py::init([] { return ledger().birthMark(); }))
+      .def("is_now", [](const BirthMark& mark) { return ledger().birthMark() == mark; });
+  m.def(
+      "survivors",
+      [](const std::vector<BirthMark>& marks) {
+        py::list rows;
+        for (const SurvivingGroup& found : ledger().survivors(marks)) {
+          rows.append(py::make_tuple(found.mark, found.group, found.live.blocks, found.live.bytes));
+        }
+        return rows;
+      },
+      py::arg("marks"));
+  m.def(
+      "range",
+      [](const std::string& device) {
+        const Ledger::Range range = ledger().range(deviceOf(device));
+        return py::make_tuple(range.trough, range.peak);
+      },
+      py::arg("device"));
   m.def("group", &groupOf, py::arg("group"));
   m.def("group_count", [] { return ledger().groups().size(); });
   m.def(
@@ -171,6 +192,7 @@ void bindLedger(py::module_& m) {
 
 void bindCapture(py::module_& m) {
   m.def("plug_sockets", [] {
+    beginForwardLines();
     plugLineSocket(&readRunningLine);
     plugNodeSocket(&readCurrentNode, &rememberForwardLine);
   });

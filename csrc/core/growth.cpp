@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <utility>
 
 namespace leakguard {
 namespace {
@@ -15,6 +17,21 @@ struct Survivors {
   uint32_t first = 0;
   uint32_t last = 0;
 };
+
+Survivors sumOf(std::vector<BirthWindow> windows) {
+  Survivors sum;
+  for (const BirthWindow& window : windows) {
+    sum.birthSteps += window.birthSteps;
+    sum.blocks += window.blocks;
+    sum.bytes += window.bytes;
+  }
+  if (!windows.empty()) {
+    sum.first = windows.front().first;
+    sum.last = windows.back().last;
+  }
+  sum.windows = std::move(windows);
+  return sum;
+}
 
 // The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much of
 // the window is older.
@@ -32,25 +49,50 @@ BirthWindow clipped(BirthWindow window, uint32_t from, const LiveCount& before) 
 }
 
 Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to, const LiveCount& before) {
-  Survivors kept;
+  std::vector<BirthWindow> kept;
   for (const BirthWindow& whole : windows) {
     if (whole.last < from || whole.last > to) {
       continue;
     }
     const BirthWindow window = clipped(whole, from, before);
-    if (window.blocks == 0) {
-      continue;
+    if (window.blocks != 0) {
+      kept.push_back(window);
     }
-    if (kept.windows.empty()) {
-      kept.first = window.first;
-    }
-    kept.last = window.last;
-    kept.birthSteps += window.birthSteps;
-    kept.blocks += window.blocks;
-    kept.bytes += window.bytes;
-    kept.windows.push_back(window);
   }
-  return kept;
+  return sumOf(std::move(kept));
+}
+
+// Mean distance of the births in one window: all that is known of merged ones.
+uint32_t distanceWithin(const BirthWindow& window) {
+  return window.birthSteps > 1 ? (window.last - window.first) / (window.birthSteps - 1) : 0;
+}
+
+uint32_t longestDistance(std::span<const BirthWindow> windows) {
+  uint32_t longest = 0;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    longest = std::max(longest, distanceWithin(windows[i]));
+    if (i > 0) {
+      longest = std::max(longest, windows[i].first - windows[i - 1].last);
+    }
+  }
+  return longest;
+}
+
+// Index of the first window after the latest long pause that has enough births after it; 0 when there is none.
+size_t latestPhase(std::span<const BirthWindow> windows) {
+  constexpr uint32_t kPause = 8; // steps
+  uint32_t births = 0;
+  uint32_t longest = 1; // distance between two births after the pause
+  for (size_t i = windows.size(); i-- > 1;) {
+    births += windows[i].birthSteps;
+    longest = std::max(longest, distanceWithin(windows[i]));
+    const uint32_t pause = windows[i].first - windows[i - 1].last;
+    if (births >= Growth::kFirm && pause >= std::max(kPause, 4 * longest)) {
+      return i;
+    }
+    longest = std::max(longest, pause);
+  }
+  return 0;
 }
 
 int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
@@ -90,25 +132,18 @@ bool rose(uint32_t group, const Survivors& survivors, uint32_t step, uint32_t ne
   return born > 0 && change * 2 >= born;
 }
 
-} // namespace
-
-std::optional<Evidence> Growth::judge(
+std::optional<Evidence> judgeSurvivors(
     uint32_t group,
-    std::span<const BirthWindow> windows,
+    const Survivors& survivors,
+    uint32_t newest,
     const StepHistory& history) {
-  const uint32_t steps = history.steps();
-  const uint32_t from = history.base() + kWarmup;
-  if (steps < from + kFirm + kTail) {
+  if (survivors.birthSteps < Growth::kFirm) {
     return std::nullopt;
   }
-  const uint32_t newest = steps - 1;
-  const uint32_t to = newest - kTail;
-  const Survivors survivors = countable(windows, from, to, history.countAt(from - 1, group));
-  if (survivors.birthSteps < kFirm) {
-    return std::nullopt;
-  }
+  const uint32_t to = newest - Growth::kTail;
   const double spacing = (survivors.last - survivors.first) / (survivors.birthSteps - 1.0);
-  if (to - survivors.last > 3 * spacing + 2 || !spread(survivors, to)) {
+  const double usual = std::max<double>(3 * spacing + 2, longestDistance(survivors.windows));
+  if (to - survivors.last > usual || !spread(survivors, to)) {
     return std::nullopt;
   }
 
@@ -143,6 +178,34 @@ std::optional<Evidence> Growth::judge(
   evidence.blocksPerStep = static_cast<double>(survivors.blocks) / length;
   evidence.seenAt = newest;
   return evidence;
+}
+
+} // namespace
+
+std::optional<Evidence> Growth::judge(
+    uint32_t group,
+    std::span<const BirthWindow> windows,
+    const StepHistory& history) {
+  const uint32_t steps = history.steps();
+  const uint32_t from = history.base() + kWarmup;
+  if (steps < from + kFirm + kTail) {
+    return std::nullopt;
+  }
+  const uint32_t newest = steps - 1;
+  const Survivors all = countable(windows, from, newest - kTail, history.countAt(from - 1, group));
+  const std::span<const BirthWindow> born = all.windows;
+  const size_t split = latestPhase(born);
+  if (split == 0) {
+    return judgeSurvivors(group, all, newest, history);
+  }
+  const Survivors phase = sumOf({born.begin() + static_cast<std::ptrdiff_t>(split), born.end()});
+  // A pause like one before it is the rhythm of the births, and the whole is the better measure.
+  const uint32_t pause = born[split].first - born[split - 1].last;
+  const bool rhythm = 2 * longestDistance(born.first(split)) >= pause;
+  const Survivors& better = rhythm ? all : phase;
+  const Survivors& other = rhythm ? phase : all;
+  std::optional<Evidence> evidence = judgeSurvivors(group, better, newest, history);
+  return evidence ? evidence : judgeSurvivors(group, other, newest, history);
 }
 
 std::vector<Evidence> Growth::look() const {
@@ -201,8 +264,10 @@ std::vector<Evidence> Growth::evidence() const {
   for (const Evidence& old : last_) {
     const bool again =
         std::any_of(found.begin(), found.end(), [&](const Evidence& now) { return now.group == old.group; });
-    // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop.
-    if (!again && steps > history_.base() && history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
+    // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop. What was
+    // seen before a better source of steps took over counts by other steps.
+    if (!again && old.firstStep >= history_.base() && steps > history_.base() &&
+        history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
       found.push_back(old);
     }
   }

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
 namespace leakguard {
 
-Ledger::Shard& Ledger::shardOf(DeviceKey device, uint64_t address) noexcept {
-  if (isCuda(device)) {
-    return shards_[indexOf(device)];
-  }
-  return shards_[kCudaDevices + (mixBits(address) >> 58)];
+int Ledger::shardIndex(DeviceKey device, uint64_t address) noexcept {
+  return isCuda(device) ? indexOf(device) : kCudaDevices + static_cast<int>(mixBits(address) >> 58);
 }
 
 void Ledger::shift(Totals& totals, int64_t bytes, int64_t blocks) noexcept {
@@ -154,6 +153,47 @@ Ledger::Range Ledger::takeRange(DeviceKey device) noexcept {
   return {range.trough < now ? range.trough : now, range.peak > now ? range.peak : now};
 }
 
+Ledger::Range Ledger::range(DeviceKey device) const noexcept {
+  const Totals& totals = totals_[indexOf(device)];
+  const int64_t now = totals.liveBytes.load(std::memory_order_relaxed);
+  return {
+      std::min(totals.trough.load(std::memory_order_relaxed), now),
+      std::max(totals.peak.load(std::memory_order_relaxed), now)};
+}
+
+BirthMark Ledger::birthMark() const noexcept {
+  BirthMark mark;
+  for (int i = 0; i < kShards; ++i) {
+    const std::lock_guard guard(shards_[i].lock);
+    mark.births[i] = shards_[i].births;
+  }
+  return mark;
+}
+
+std::vector<SurvivingGroup> Ledger::survivors(std::span<const BirthMark> marks) const {
+  std::map<std::pair<uint32_t, uint32_t>, LiveCount> found;
+  if (marks.empty()) {
+    return {};
+  }
+  for (const Block& block : snapshot().blocks) {
+    const int shard = shardIndex(block.device, block.address);
+    if (block.state != BlockState::Live || block.birth <= marks.front().births[shard]) {
+      continue;
+    }
+    const auto after = std::partition_point(
+        marks.begin(), marks.end(), [&](const BirthMark& mark) { return mark.births[shard] < block.birth; });
+    LiveCount& live = found[{static_cast<uint32_t>(after - marks.begin() - 1), block.group}];
+    ++live.blocks;
+    live.bytes += static_cast<int64_t>(block.requested);
+  }
+  std::vector<SurvivingGroup> survivors;
+  survivors.reserve(found.size());
+  for (const auto& [key, live] : found) {
+    survivors.push_back({key.first, key.second, live});
+  }
+  return survivors;
+}
+
 Snapshot Ledger::snapshot() const {
   Snapshot copy;
   copy.step = step();
@@ -175,10 +215,12 @@ Snapshot Ledger::snapshot() const {
   return copy;
 }
 
-std::vector<Block> Ledger::sample(std::span<const uint32_t> groups, size_t most) const {
+std::vector<Block> Ledger::sample(std::span<const uint32_t> groups, size_t most, const BirthMark* since) const {
   std::vector<Block> wanted;
   for (const Block& block : snapshot().blocks) {
-    if (block.state == BlockState::Live && std::binary_search(groups.begin(), groups.end(), block.group)) {
+    const bool recent = since == nullptr || block.birth > since->births[shardIndex(block.device, block.address)];
+    if (block.state == BlockState::Live && recent &&
+        std::binary_search(groups.begin(), groups.end(), block.group)) {
       wanted.push_back(block);
     }
   }

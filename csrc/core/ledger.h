@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/birth_mark.h"
 #include "core/block.h"
 #include "core/block_table.h"
 #include "core/capture.h"
@@ -67,10 +68,16 @@ class LEAKGUARD_API Ledger {
     int64_t peak;
   };
   Range takeRange(DeviceKey device) noexcept;
+  Range range(DeviceKey device) const noexcept; // the same, and the period goes on
+
+  BirthMark birthMark() const noexcept;
+  // Live blocks born since the first of the marks (oldest first), by the mark they were born after and by group.
+  std::vector<SurvivingGroup> survivors(std::span<const BirthMark> marks) const;
 
   Snapshot snapshot() const;
   // Live blocks of the given groups (ascending indices), at most `most` of each, spread over their births, oldest first.
-  std::vector<Block> sample(std::span<const uint32_t> groups, size_t most) const;
+  // With `since`, only of those born after it.
+  std::vector<Block> sample(std::span<const uint32_t> groups, size_t most, const BirthMark* since = nullptr) const;
   LostCounts lost() const noexcept;
   size_t hostBytes() const noexcept; // of the tables
 
@@ -82,7 +89,6 @@ class LEAKGUARD_API Ledger {
   }
 
  private:
-  static constexpr int kHostShards = 64;
   struct alignas(64) Shard {
     mutable SpinLock lock;
     BlockTable blocks;
@@ -103,14 +109,17 @@ class LEAKGUARD_API Ledger {
     std::atomic<bool> seen{false};
   };
 
-  Shard& shardOf(DeviceKey device, uint64_t address) noexcept;
+  static int shardIndex(DeviceKey device, uint64_t address) noexcept;
+  Shard& shardOf(DeviceKey device, uint64_t address) noexcept {
+    return shards_[shardIndex(device, address)];
+  }
   static int column(DeviceKey device) noexcept {
     return device == DeviceKey::Pinned ? 1 : 0;
   }
   void forget(const Block& block) noexcept; // takes a record's share out of the sums
   void shift(Totals& totals, int64_t bytes, int64_t blocks) noexcept;
 
-  std::array<Shard, kCudaDevices + kHostShards> shards_;
+  std::array<Shard, kShards> shards_;
   std::array<Totals, kDevices> totals_;
   std::atomic<uint32_t> step_{0};
   SiteGroups groups_;

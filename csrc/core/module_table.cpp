@@ -46,7 +46,11 @@ void ModuleTable::clear() noexcept {
 }
 
 ModuleTable::Found ModuleTable::find(uint64_t address) const noexcept {
-  const uint64_t name = slots_[slotOf(address)].name.load(std::memory_order_relaxed);
+  const Slot& slot = slots_[slotOf(address)];
+  if (slot.address.load(std::memory_order_acquire) != address) { // free, or taken for another address since
+    return {false, 0};
+  }
+  const uint64_t name = slot.name.load(std::memory_order_relaxed);
   return {name != 0, name != 0 ? static_cast<uint32_t>(name - 1) : 0};
 }
 

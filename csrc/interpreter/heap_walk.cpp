@@ -198,10 +198,11 @@ void HeapWalk::adoptTemporaries() {
         continue;
       }
       found_[node]++;
+      // One step nearer than a local of the same frame would be: a variable with a name is the better answer.
       roots_.push_back(
           {node,
            RootKind::Temporary,
-           running.library ? RootRank::LibraryFrame : RootRank::User,
+           running.library ? RootRank::ThreadState : RootRank::LibraryModule,
            running.muted,
            true,
            running.thread,

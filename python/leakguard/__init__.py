@@ -18,12 +18,28 @@ from typing import TYPE_CHECKING
 from leakguard._version import __version__
 
 if TYPE_CHECKING:
+    from leakguard.assertions import LeakError, assert_no_growth, assert_released
     from leakguard.guard import Guard, step, watch
     from leakguard.report import Finding, Report, ReportError, load
 
-__all__ = ["Finding", "Guard", "Report", "ReportError", "__version__", "load", "step", "watch"]
+__all__ = [
+    "Finding",
+    "Guard",
+    "LeakError",
+    "Report",
+    "ReportError",
+    "__version__",
+    "assert_no_growth",
+    "assert_released",
+    "load",
+    "step",
+    "watch",
+]
 
 _HOME = {
+    "LeakError": "assertions",
+    "assert_no_growth": "assertions",
+    "assert_released": "assertions",
     "Guard": "guard",
     "step": "guard",
     "watch": "guard",

@@ -29,8 +29,14 @@ def counts(device: str) -> tuple[int, int, int, int, int, int]:
     """Live blocks and bytes, pending blocks and bytes, blocks and bytes ever born."""
 
 def blocks() -> list[_Block]: ...
-def sample_blocks(groups: list[int], most: int) -> list[tuple[int, int]]:
-    """(group, address) of at most `most` live blocks of each group, spread over their births."""
+def range(device: str) -> tuple[int, int]:
+    """Lowest and highest live bytes since the last mark of a Watch."""
+
+def sample_blocks(groups: list[int], most: int, since: BirthMark | None = None) -> list[tuple[int, int]]:
+    """(group, address) of at most `most` live blocks of each group, born after `since`, spread over their births."""
+
+def survivors(marks: list[BirthMark]) -> list[tuple[int, int, int, int]]:
+    """(index of the last mark before their birth, group, live blocks, live bytes). Oldest mark first."""
 
 def group(group: int) -> tuple[str, str, int, int, int, str, str, int]:
     """Device, phase, line, via, forward line, module, node, flags."""
@@ -91,3 +97,11 @@ class Watch:
         """(group, blocks more, bytes more, blocks now, bytes now); None without a kept mark at either step."""
 
     def host_bytes(self) -> int: ...
+
+@final
+class BirthMark:
+    """A moment: tells what is born after it from what was born before. Begins no step."""
+
+    def __init__(self) -> None: ...
+    def is_now(self) -> bool:
+        """Whether no block has been born since."""

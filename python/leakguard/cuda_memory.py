@@ -116,9 +116,9 @@ class CudaMemory:
                 topic="out of memory",
                 text=(
                     f"{device} ran out of memory{f' {times} times, last' if times > 1 else ''} at {line_text(failure['line'])}: "
-                    f"{format_bytes(failure['asked'])} were asked for, {format_bytes(failure['device_free'])} of "
-                    f"{format_bytes(failure['device_total'])} were free on the device, the largest free piece in the "
-                    f"cache was {format_bytes(max(free, default=0))}. Held then: {held or 'nothing known'}"
+                    f"{format_bytes(failure['asked'])} were asked for, the process may take "
+                    f"{format_bytes(failure['limit'])}, {format_bytes(failure['device_free'])} were free on the device, "
+                    f"the largest free piece in the cache was {format_bytes(max(free, default=0))}. Held then: {held or 'nothing known'}"
                 ),
             ),
         )
@@ -155,4 +155,3 @@ def _birth(group: int) -> str:
     _, phase, line, _, forward_line, module, *_ = core.group(group)
     place = line_text(forward_line if phase == "backward" and forward_line else line)
     return f"{place} in {module}" if module else place
-

@@ -22,7 +22,7 @@ from leakguard.report import (
 )
 from leakguard.wording import plural, size
 
-__all__ = ["Growing", "Observation", "diagnose"]
+__all__ = ["Growing", "Observation", "diagnose", "next_without_fix"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _sentences(status: str, findings: Sequence[Finding], seen: Observation) -> t
         if len(told) > 1:
             total = sum(finding.bytes_per_step for finding in told)
             why = f"{first.why}; {plural(len(told), 'holder')} in all, {size(total)} a step"
-        return why, first.fix or _next_without_fix(first)
+        return why, first.fix or next_without_fix(first)
     watched = ", ".join([*(usage.device for usage in seen.devices), *seen.trouble]) or "nothing"
     return (
         f"no call site kept more memory from step to step: {plural(seen.steps.count, 'step')} on {watched}",
@@ -78,7 +78,8 @@ def _sentences(status: str, findings: Sequence[Finding], seen: Observation) -> t
     )
 
 
-def _next_without_fix(finding: Finding) -> str:
+def next_without_fix(finding: Finding) -> str:
+    """What to do about a finding whose cause is not known."""
     if finding.retained_by:
         return "let that holder go of what it keeps from step to step; the references below lead to it"
     return "look at what keeps the result of that line: a list, a total, an attribute, a cache"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
 from leakguard._native import core
-from leakguard.code_rules import code_rules
-from leakguard.cuda_memory import CudaMemory, rounded
+from leakguard.attachment import Attachment
+from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.holders import HolderSearch
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
@@ -25,33 +26,35 @@ WARMUP = 4
 
 
 class Engine:
-    """Attached from construction to `stop()`."""
+    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that nobody has
+    named, and no forward call is taken for a step."""
 
     def __init__(
         self,
         modules: Iterable[torch.nn.Module],
         user_code: Iterable[str],
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        seek_modules: bool = True,
     ) -> None:
         roots = _checked(modules)
         self._began = time.perf_counter()
         self._allocator_seconds = core.allocator_seconds()
-        core.set_code_rules(code_rules(user_code))
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
         self._holders = HolderSearch()
-        self._cpu_trouble = core.attach_cpu()
-        self._cuda = CudaMemory()
         self._guarded = guarded
         self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
-        core.plug_sockets()
-        core.set_watching(True)
-        self._steps.install()
+        self._attachment = Attachment(user_code)
         self._follow_forward = guarded(self._meet_roots)
-        if roots:
-            self._steps.follow_forward(roots)
-        else:
-            core.seek_root_modules(self._follow_forward)
+        try:
+            self._steps.install()
+            if roots:
+                self._steps.follow_forward(roots)
+            elif seek_modules:
+                core.seek_root_modules(self._follow_forward)
+        except BaseException:
+            self.stop()
+            raise
 
     def add_modules(self, modules: Iterable[torch.nn.Module]) -> None:
         """More root modules."""
@@ -63,21 +66,36 @@ class Engine:
         """The user says that a step is over."""
         self._steps.explicit_step()
 
+    @property
+    def step_count(self) -> int:
+        """Steps seen so far, from a source as good as the present one."""
+        return self._watch.steps - self._watch.base
+
+    def peaks(self) -> dict[str, int]:
+        """The most bytes that were live at once on each device since the engine was made."""
+        peaks = {device: core.range(device)[1] for device in core.devices()}
+        for _, _, _, devices in self._watch.rows():
+            for device, _, _, peak, _ in devices:
+                peaks[device] = max(peak, peaks.get(device, 0))
+        return peaks
+
+    def restart(self) -> None:
+        """Sets aside what was seen so far, as if watching began now."""
+        self._watch.rebase()
+
     def stop(self) -> None:
-        """Puts everything back."""
-        core.seek_root_modules(None)
-        self._steps.remove()
-        core.set_watching(False)
-        core.detach_cpu()
-        self._cuda.stop()
-        core.unplug_sockets()
-        self._modules.clear()
+        """Puts everything back, the rest also when one part fails."""
+        with contextlib.ExitStack() as back:
+            back.callback(self._modules.clear)
+            back.callback(self._attachment.release)
+            back.callback(self._steps.remove)
+            core.seek_root_modules(None)
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
         growing = [evidence[0] for evidence in self._watch.evidence()]
         if growing:
-            self._guarded(self._holders.look)(growing, self._watch.steps - self._watch.base)
+            self._guarded(self._holders.look)(growing, self.step_count)
         return diagnose(self._observation(len(failures), seconds))
 
     def progress(self) -> str:
@@ -85,14 +103,14 @@ class Engine:
         allocated = ", ".join(f"{device} {format_bytes(core.counts(device)[1])}" for device in core.devices())
         growing = len(self._watch.growing())
         suspects = f", {growing} call sites under suspicion" if growing else ""
-        return f"step {self._watch.steps - self._watch.base}, {allocated}{suspects}"
+        return f"step {self.step_count}, {allocated}{suspects}"
 
     def _mark(self) -> None:
         elapsed = time.perf_counter() - self._began
         fresh = self._watch.mark(elapsed) > 0
-        self._cuda.step_ended()
+        self._attachment.cuda.step_ended()
         self._modules.refresh_if_unknown()
-        self._holders.consider(self._watch.growing(), fresh, self._watch.steps - self._watch.base, elapsed)
+        self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
         if self._steps.source != "forward":
             core.seek_root_modules(None)
 
@@ -106,11 +124,10 @@ class Engine:
         elapsed = time.perf_counter() - self._began
         spent = seconds + core.allocator_seconds() - self._allocator_seconds
         dropped, unknown, replaced, _ = core.lost()
-        trouble = {"cpu": self._cpu_trouble} if self._cpu_trouble else {}
-        trouble.update(self._cuda.trouble)
+        trouble = self._attachment.trouble
         return Observation(
-            steps=Steps(count=self._watch.steps - self._watch.base, warmup=WARMUP, source=self._steps.source),
-            devices=tuple(map(self._usage, dict.fromkeys([*self._cuda.devices(), *core.devices()]))),
+            steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
+            devices=tuple(map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))),
             growing=self._growing(),
             overhead=Overhead(
                 seconds=spent,
@@ -123,7 +140,7 @@ class Engine:
                 uncovered_devices=len(trouble),
                 failures=failures,
             ),
-            advice=self._cuda.advice(),
+            advice=self._attachment.cuda.advice(),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
 
@@ -158,7 +175,7 @@ class Engine:
 
     def _set_aside(self, groups: set[int]) -> dict[int, float]:
         """For each group with live CUDA blocks: bytes that the allocator set aside to bytes requested."""
-        sizes = self._cuda.block_sizes() if groups else {}
+        sizes = self._attachment.cuda.block_sizes() if groups else {}
         sums: dict[int, list[int]] = {}
         for address, requested, device, _, group, *_ in core.blocks() if sizes else ():
             if group in groups and (device, address) in sizes:
@@ -168,7 +185,7 @@ class Engine:
 
     def _resident_groups(self, groups: set[int]) -> dict[int, str]:
         """Groups of which every sampled block is a library's workspace."""
-        residents = self._cuda.residents() if groups else {}
+        residents = self._attachment.cuda.residents() if groups else {}
         if not residents:
             return {}
         names: dict[int, set[str | None]] = {}
@@ -190,7 +207,7 @@ class Engine:
         if len(steady) > 1:
             rate = (steady[-1][1] - steady[0][1]) / (steady[-1][0] - steady[0][0])
         if device.startswith("cuda"):
-            return self._cuda.usage(device, rate, peak)
+            return self._attachment.cuda.usage(device, rate, peak)
         return DeviceUsage(device=device, allocated_bytes=live_bytes, peak_bytes=peak, bytes_per_step=rate)
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leakguard.causes import Cause, cause_of
+from leakguard.causes import GRAPH_EDGES, Cause, cause_of
 from leakguard.fingerprint import fingerprint
 from leakguard.holders import Held
 from leakguard.report import Finding, Place, Steps, Verdict
@@ -18,8 +18,6 @@ from leakguard.sites import Site
 from leakguard.wording import holder_phrase, pace, pieces, size, where
 
 __all__ = ["Growing", "findings_of"]
-
-GRAPH_EDGES = frozenset({"grad_fn", "saved tensor", "next function"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +36,12 @@ class Growing:
     resident: str | None = None  # the library's workspace that these blocks are
 
 
-def findings_of(growing: Iterable[Growing], steps: Steps) -> tuple[Finding, ...]:
-    """The findings, most bytes a step first."""
+def findings_of(growing: Iterable[Growing], steps: Steps, unit: str = "step") -> tuple[Finding, ...]:
+    """The findings, most bytes a step first. `unit` is the word for a step where something else is repeated."""
     clusters: dict[tuple[object, ...], list[Growing]] = defaultdict(list)
     for group in growing:
         clusters[_key(group)].append(group)
-    return tuple(sorted((_finding(cluster, steps) for cluster in clusters.values()), key=_order))
+    return tuple(sorted((_finding(cluster, steps, unit) for cluster in clusters.values()), key=_order))
 
 
 def _key(group: Growing) -> tuple[object, ...]:
@@ -63,7 +61,7 @@ def _order(finding: Finding) -> tuple[float, bool, str]:
     return -finding.bytes_per_step, follows, finding.fingerprint
 
 
-def _finding(cluster: Sequence[Growing], steps: Steps) -> Finding:
+def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     lead = max(
         cluster, key=lambda group: (group.bytes_per_step, group.site.place.phase not in ("backward", "optimizer"))
     )
@@ -75,17 +73,17 @@ def _finding(cluster: Sequence[Growing], steps: Steps) -> Finding:
     first = min(group.first_step for group in cluster)
     last = max(group.last_step for group in cluster)
     bytes_now = sum(group.bytes for group in cluster)
-    cause = cause_of(held, place, verdict)
+    cause = cause_of(held, place, verdict, lead.bytes / max(lead.blocks, 1))
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression
         ),
         verdict=verdict,
         cause=cause.slug,
-        title=f"{device} grows {size(bytes_per_step)} a step, {pace(first, last, lead.birth_steps, steps)}",
+        title=f"{device} grows {size(bytes_per_step)} a {unit}, {pace(first, last, lead.birth_steps, steps, unit)}",
         why=f"this is the {lead.resident}: torch keeps one for each thread and stream"
         if lead.resident
-        else _why(held, place, blocks_per_step, bytes_now, verdict),
+        else _why(held, place, blocks_per_step, bytes_now, verdict, unit),
         fix=_fix(cause, held, place),
         device=device,
         bytes=bytes_now,
@@ -128,8 +126,10 @@ def _is_full(held: Held | None) -> bool:
     return container is not None and container.limit is not None and container.length >= container.limit
 
 
-def _why(held: Held | None, place: Place, blocks_per_step: float, bytes_now: int, verdict: Verdict) -> str:
-    made = f"{where(place)} makes {pieces(blocks_per_step)}"
+def _why(
+    held: Held | None, place: Place, blocks_per_step: float, bytes_now: int, verdict: Verdict, unit: str
+) -> str:
+    made = f"{where(place)} makes {pieces(blocks_per_step, unit)}"
     if held is None:
         return f"{made} that nothing lets go of"
     if verdict == "no-owner":
@@ -142,7 +142,7 @@ def _why(held: Held | None, place: Place, blocks_per_step: float, bytes_now: int
         )
     phrase = holder_phrase(held.root, held.links, held.holder)
     graph = any(link.edge in GRAPH_EDGES for link in held.links[held.holder + 1 :])
-    kept = "every step's result and its autograd graph" if graph else f"what {where(place)} makes in every step"
+    kept = f"every {unit}'s result and its autograd graph" if graph else f"what {where(place)} makes in every {unit}"
     container = held.container
     if verdict == "bounded" and container is not None and container.limit is not None:
         return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, bytes_now)}"

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from leakguard import caller
-from leakguard.report import Report, unwatched
+from leakguard import caller, report_file
+from leakguard.report import Report, ReportError, unwatched
 from leakguard.torch_import import when_torch_loads
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from leakguard.engine import Engine
 
-__all__ = ["Guard", "current", "step", "watch"]
+__all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
 OnExit = Literal["if-problem", "always", "never"]
 
-_current: Guard | None = None
+_current: Guard | None = globals().get("_current")  # this module may be reloaded while a Guard watches
 
 
 def watch(
@@ -39,15 +39,17 @@ def watch(
     """Begins to watch this process's tensor memory and returns the Guard.
 
     `modules` give their names to what is allocated in them; the training steps are found without them. `user_code` names
-    installed packages whose lines count as the user's own. `save` is a file for the report, written at the end.
+    installed packages whose lines count as the user's own. `save` is a file for the report, written at the end: `{rank}`
+    and `{pid}` in its name are filled in, and under torchrun the rank is added when `{rank}` is not there.
     `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or warning),
     `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program imports torch.
 
     A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in the
-    environment, in DataLoader workers and in spawned children that only import their parent's script, the Guard is inert.
+    environment, in forked children of a process that watches, in DataLoader workers and in spawned children that only
+    import their parent's script, the Guard is inert.
 
-    Raises ValueError for an option that is not known, TypeError for a module that is none, and ImportError when the
-    native module does not fit the installed torch.
+    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when `save` cannot
+    be written, and ImportError when the native module does not fit the installed torch.
     """
     global _current
     if detail != "lines":
@@ -57,21 +59,37 @@ def watch(
     idle = caller.why_inert()
     if idle:
         return Guard(inert=idle)
+    if (present := current()) is not None:
+        present.add(*modules)
+        return present
     if _current is not None and _current.active:
-        _current.add(*modules)
-        return _current
-    guard = Guard(save=save, on_exit=on_exit)
+        return Guard(inert="this is a forked child of a process that is watched")
+    file = None if save is None else report_file.report_path(str(save))
+    if file is not None:
+        report_file.check_writable(file)
+    guard = Guard(save=file, on_exit=on_exit)
     if wait_for_torch and not modules:
-        when_torch_loads(functools.partial(guard.attach_quietly, user_code=tuple(user_code)))
+        when_torch_loads(functools.partial(guard.attach_quietly, user_code=_names(user_code)))
     else:
-        guard.attach(modules, user_code)
+        guard.attach(modules, _names(user_code))
+    _current = guard
+    return guard
+
+
+def watch_for_a_while(*, seek_modules: bool) -> Guard | None:
+    """A Guard for a test or an assertion, which ends it; None in a process that is watched already or must not be."""
+    global _current
+    if current() is not None or caller.why_inert() is not None:
+        return None
+    guard = Guard()
+    guard.attach((), seek_modules=seek_modules)
     _current = guard
     return guard
 
 
 def current() -> Guard | None:
-    """The Guard that watches this process now."""
-    return _current if _current is not None and _current.active else None
+    """The Guard that watches this process now; in a forked child there is none."""
+    return _current if _current is not None and _current.active and not _current.is_forked else None
 
 
 def step() -> None:
@@ -82,13 +100,17 @@ def step() -> None:
         guard.step()
 
 
+def _names(user_code: Iterable[str]) -> tuple[str, ...]:
+    return (user_code,) if isinstance(user_code, str) else tuple(user_code)
+
+
 class Guard:
     """Watches from `watch()` until `stop()`, the end of a `with` block, or the end of the process."""
 
     def __init__(
-        self, *, save: str | Path | None = None, on_exit: OnExit = "never", inert: str | None = None
+        self, *, save: Path | None = None, on_exit: OnExit = "never", inert: str | None = None
     ) -> None:
-        self._save = None if save is None else Path(save).absolute()
+        self._save = save
         self._on_exit = on_exit
         self._inert = inert
         self._engine: Engine | None = None
@@ -96,16 +118,24 @@ class Guard:
         self._seconds = 0.0
         self._process = os.getpid()
         self._last: Report | None = None
+        self._peaks: dict[str, int] = {}
         self.active = inert is None
         if self.active:
             atexit.register(self._at_exit)
 
-    def attach(self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = ()) -> None:
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a forked child's copy of a Guard that watches the parent."""
+        return os.getpid() != self._process
+
+    def attach(
+        self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = (), *, seek_modules: bool = True
+    ) -> None:
         """Loads the native module and begins to watch. What raises here leaves nothing behind."""
         try:
             from leakguard.engine import Engine
 
-            self._engine = Engine(modules, user_code, self.guarded)
+            self._engine = Engine(modules, user_code, self.guarded, seek_modules)
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
@@ -114,7 +144,7 @@ class Guard:
     def attach_quietly(self, user_code: Iterable[str] = ()) -> None:
         """As `attach`, from inside somebody's `import torch`: a failure is kept for the report."""
         try:
-            if self.active and os.getpid() == self._process:
+            if self.active and not self.is_forked:
                 self.attach((), user_code)
         except Exception as error:
             self.failed(error)
@@ -127,10 +157,27 @@ class Guard:
     def step(self) -> None:
         """Marks the end of a training step; from now on only such steps count."""
         if self._engine is not None and self.active:
-            self._engine.explicit_step()
+            self.guarded(self._engine.explicit_step)()
+
+    @property
+    def step_count(self) -> int:
+        """Training steps seen so far."""
+        if self._last is not None:
+            return self._last.steps.count
+        return self._engine.step_count if self._engine is not None else 0
+
+    def peaks(self) -> dict[str, int]:
+        """The most bytes that were live at once on each device since watching began."""
+        return self._engine.peaks() if self._engine is not None else self._peaks
+
+    def restart(self) -> None:
+        """Sets aside what was seen so far, as if watching began now."""
+        if self._engine is not None and self.active:
+            self._engine.restart()
 
     def report(self) -> Report:
-        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then."""
+        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal failure is
+        in the report, and is not raised."""
         if self._inert is not None:
             return unwatched(self._inert, "run it where leakguard is not switched off")
         if self._last is not None:
@@ -143,7 +190,17 @@ class Guard:
                     failures=len(self._failures),
                 )
             return unwatched("the program never imported torch", "watch a program that does")
-        return self._engine.report(self._failures, self._seconds)
+        try:
+            return self._engine.report(self._failures, self._seconds)
+        except MemoryError:  # the caller may be able to make room
+            raise
+        except Exception as error:
+            self.failed(error)
+        return unwatched(
+            f"leakguard itself failed: {self._failures[-1]}",
+            "please report this failure; the program is not to blame",
+            failures=len(self._failures),
+        )
 
     def progress(self) -> str:
         """A few words on the run so far; cheap, and callable from any thread."""
@@ -151,6 +208,18 @@ class Guard:
 
     def stop(self) -> None:
         """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
+        try:
+            if self.active and self._engine is not None and not self.is_forked:
+                self._last = self.report()
+                if self._save is not None:
+                    self._last.save(self._save)
+        except (ReportError, MemoryError) as error:
+            self.failed(error)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """As `stop`, without a report."""
         global _current
         if not self.active:
             return
@@ -158,16 +227,10 @@ class Guard:
         atexit.unregister(self._at_exit)
         if _current is self:
             _current = None
-        if os.getpid() != self._process:
-            return
-        if self._engine is not None:
-            try:
-                self._last = self.report()
-                if self._save is not None:
-                    self._last.save(self._save)
-            finally:
-                self._engine.stop()
-                self._engine = None
+        if self._engine is not None and not self.is_forked:
+            self._peaks = self._engine.peaks()
+            self.guarded(self._engine.stop)()
+            self._engine = None
 
     def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
         """`function` for torch to call: what it raises ends here and is counted, and its time is leakguard's."""
@@ -199,7 +262,7 @@ class Guard:
         self.stop()
 
     def _at_exit(self) -> None:
-        if os.getpid() != self._process or not self.active:
+        if self.is_forked or not self.active:
             return
         try:
             self.stop()

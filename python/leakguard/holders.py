@@ -26,6 +26,7 @@ SAMPLES = 6
 
 EARLY_LOOKS = 3
 EARLY_SECONDS = 60.0
+HOLDING = ("rooted", "native")
 BUDGET = 0.01
 """Fresh evidence is looked into at once, this often in the first minute; later looks may take this share of the time."""
 
@@ -86,14 +87,21 @@ class HolderSearch:
         later = step >= 2 * self._last_step and self.seconds <= BUDGET * elapsed
         if early or later:
             self._early += early
-            self.look(growing, step)
+            self.look(growing, step, in_loop=True)
 
-    def look(self, groups: Sequence[int], step: int) -> None:
-        """One walk for all of the groups; those that have no live block any more keep their last answer."""
+    def look(
+        self, groups: Sequence[int], step: int, since: core.BirthMark | None = None, *, in_loop: bool = False
+    ) -> None:
+        """One walk for all of the groups, or for their blocks born after `since`; those that have no such block any more
+        keep their last answer.
+
+        Outside the loop (`in_loop` False) what was seen inside it is not replaced by "garbage" or "nobody": the function
+        that held the blocks has returned since, and they only wait to be freed.
+        """
         began = time.perf_counter()
         self._owed = False
         self._last_step = step
-        samples = core.sample_blocks(list(groups), SAMPLES)
+        samples = core.sample_blocks(list(groups), SAMPLES, since)
         if samples:
             found = core.find_holders(
                 [address for _, address in samples], [group for group, _ in samples], _own_frames()
@@ -102,7 +110,10 @@ class HolderSearch:
             for (group, _), suspect in zip(samples, found["suspects"], strict=True):
                 answers.setdefault(group, []).append(suspect)
             for group, suspects in answers.items():
-                self._held[group] = _common(suspects, step)
+                answer = _common(suspects, step)
+                old = self._held.get(group)
+                if in_loop or old is None or answer.status in HOLDING or old.status not in HOLDING:
+                    self._held[group] = answer
         self.seconds += time.perf_counter() - began
 
     def held(self, group: int) -> Held | None:
@@ -156,7 +167,7 @@ def _own_frames() -> int:
     """Innermost frames that are leakguard's: what they hold is held by the asker."""
     folder = str(Path(__file__).parent)
     count = 0
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe(1)  # this one is gone when the walk begins
     while frame is not None and frame.f_code.co_filename.startswith(folder):
         count += 1
         frame = frame.f_back

@@ -10,12 +10,12 @@ from leakguard.units import format_bytes
 __all__ = ["holder_phrase", "pace", "pieces", "plural", "where"]
 
 
-def pace(first: int, last: int, birth_steps: int, steps: Steps) -> str:
+def pace(first: int, last: int, birth_steps: int, steps: Steps, unit: str = "step") -> str:
     """How evenly: in each step, or in every so many."""
     span = last - first + 1
     if birth_steps >= span:
-        return f"steadily since step {first} ({span} of {steps.count} steps)"
-    return f"about every {span / birth_steps:.0f} steps since step {first} ({birth_steps} times)"
+        return f"steadily since {unit} {first} ({span} of {plural(steps.count, unit)})"
+    return f"about every {span / birth_steps:.0f} {unit}s since {unit} {first} ({birth_steps} times)"
 
 
 def where(place: Place) -> str:
@@ -27,13 +27,13 @@ def where(place: Place) -> str:
     return f"{place.expression} ({at})" if place.expression else at
 
 
-def pieces(blocks_per_step: float) -> str:
-    """How many blocks a step."""
+def pieces(blocks_per_step: float, unit: str = "step") -> str:
+    """How many blocks a step, or a run of whatever else is repeated."""
     if blocks_per_step >= 1.5:
-        return f"{blocks_per_step:.0f} blocks a step"
+        return f"{blocks_per_step:.0f} blocks a {unit}"
     if blocks_per_step >= 0.9:
-        return "a block a step"
-    return f"a block every {1 / blocks_per_step:.0f} steps" if blocks_per_step > 0 else "blocks"
+        return f"a block a {unit}"
+    return f"a block every {1 / blocks_per_step:.0f} {unit}s" if blocks_per_step > 0 else "blocks"
 
 
 def holder_phrase(root: str, links: tuple[Link, ...], holder: int) -> str:

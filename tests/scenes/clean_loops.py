@@ -204,6 +204,22 @@ def lbfgs(steps: Steps) -> None:
         optimizer.step(closure)
 
 
+@clean(steps=160)
+def lbfgs_with_a_long_history(steps: Steps) -> None:
+    model = nn.Linear(WIDTH, CLASSES)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2, lr=0.1)
+    inputs, answers = batch(), labels()
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(inputs), answers)
+        loss.backward()
+        return loss
+
+    for _ in steps:
+        optimizer.step(closure)
+
+
 @clean()
 def actor_and_critic(steps: Steps) -> None:
     actor, critic = Classifier(), nn.Linear(WIDTH, 1)

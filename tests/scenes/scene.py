@@ -46,9 +46,9 @@ class Scene:
     """One loop and its answer.
 
     `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must be found,
-    `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, bytes and blocks
-    a step are those of all that grows when `whole`, else those born at the named lines. `alone` scenes change their
-    process for good and run in one of their own. `unseen` says why a leak is not found yet.
+    `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, `holder` is a name
+    on the way to the tensors, and bytes and blocks a step are those of all that grows. When it `leads`, its line comes
+    first, else it is among the lines of the first finding. `unseen` says why a leak is not found yet.
     """
 
     name: str
@@ -58,27 +58,25 @@ class Scene:
     long_steps: int
     source: Source
     count: Callable[[int], int]
-    alone: bool = False
     lines: tuple[int, ...] = ()
+    holder: str = ""
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
-    whole: bool = False
-    leads: bool = True  # the named line is the first finding
+    leads: bool = True
     phase: str | None = None
     unseen: str | None = None
 
 
 def leak(
     *,
+    holder: str,
     bytes_per_step: float | None,
     blocks_per_step: float | None = None,
     steps: int = 40,
     long_steps: int = 200,
     source: Source = "optimizer",
     count: Callable[[int], int] = lambda n: n,
-    whole: bool = False,
     leads: bool = True,
-    alone: bool = False,
     phase: str | None = None,
     unseen: str | None = None,
 ) -> Callable[[Loop], Loop]:
@@ -94,11 +92,10 @@ def leak(
             long_steps=long_steps,
             source=source,
             count=count,
-            alone=alone,
             lines=_marked_lines(loop),
+            holder=holder,
             bytes_per_step=bytes_per_step,
             blocks_per_step=blocks_per_step,
-            whole=whole,
             leads=leads,
             phase=phase,
             unseen=unseen,
@@ -114,7 +111,6 @@ def clean(
     long_steps: int = 240,
     source: Source = "optimizer",
     count: Callable[[int], int] = lambda n: n,
-    alone: bool = False,
 ) -> Callable[[Loop], Loop]:
     """Registers a loop that does not leak, however its memory moves."""
 
@@ -127,7 +123,6 @@ def clean(
             long_steps=long_steps,
             source=source,
             count=count,
-            alone=alone,
         )
         return loop
 

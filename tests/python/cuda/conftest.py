@@ -1,68 +1,38 @@
 """The CUDA room against the real caching allocator: over the fake CUDA runtime, or on a GPU.
 
-    python tests/fakecuda/launch.py python -m pytest tests/python/cuda
+python tests/fakecuda/launch.py python -m pytest tests/python/cuda
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fakecuda"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-import fakecuda  # noqa: E402
+from cuda_world import CUDA_BUILD, FAKECUDA_FOLDER, allocator_slot, why_not
 
-
-def why_not() -> str:
-    """Why these tests cannot run here, or the empty string."""
-    try:
-        import torch
-    except ImportError:
-        return "no torch"
-    if torch.version.cuda is None:
-        return "this torch is not a CUDA build"
-    if not torch.cuda.is_available():
-        return "no GPU: start with tests/fakecuda/launch.py"
-    return ""
-
-
-WHY_NOT = why_not()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if WHY_NOT and here in item.path.parents and "needs_cuda" in item.fixturenames:  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.skip(reason=WHY_NOT))
+# No tests of a torch that has no CUDA; only the headers are there.
+collect_ignore_glob = [] if CUDA_BUILD else ["test_[!w]*.py"]
 
 
 @pytest.fixture
 def needs_cuda() -> None:
     """Skips where there is neither a GPU nor the fake."""
-
-
-def allocator_slot() -> ctypes.c_void_p:
-    """torch's pointer to the CUDA allocator in use. Another tool would store its own here."""
-    name = "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
-    return ctypes.c_void_p.in_dll(ctypes.CDLL("libc10_cuda.so"), name)
-
-
-def torch_started() -> bool:
-    import torch
-
-    return torch.cuda.is_initialized()
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
 
 
 @pytest.fixture
-def cuda(needs_cuda: None) -> Iterator[object]:
+def cuda(needs_cuda: None) -> Iterator[Any]:
     """leakguard._cuda, attached, with lines and nodes read; put back afterwards."""
     from leakguard._native import core, cuda
 
@@ -72,26 +42,11 @@ def cuda(needs_cuda: None) -> Iterator[object]:
     cuda.attach()
     if os.environ.get("LEAKGUARD_TEST_DISPLACED"):
         allocator_slot().value = inner
-        assert cuda.status()[:2] == ("exact", False) or not torch_started()
+        assert not cuda.status()[1]
     yield cuda
     cuda.detach()
     core.set_watching(False)
     core.unplug_sockets()
-
-
-@contextlib.contextmanager
-def stalled(stream: object) -> Iterator[None]:
-    """What is submitted to the stream inside is not complete before the end."""
-    import torch
-
-    if fakecuda.active:
-        with fakecuda.stalled(stream):
-            yield
-        return
-    with torch.cuda.stream(stream):
-        torch.cuda._sleep(2_000_000_000)
-    yield
-    stream.synchronize()  # type: ignore[attr-defined]
 
 
 Run = Callable[..., str]
@@ -101,10 +56,12 @@ Run = Callable[..., str]
 def in_fresh_process(needs_cuda: None) -> Run:
     """Runs code in a process of its own and returns its standard output; it must end well."""
 
+    path = os.pathsep.join([str(FAKECUDA_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+
     def run(code: str, **environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)],
-            env={**os.environ, **environment},
+            env={**os.environ, "PYTHONPATH": path, **environment},
             capture_output=True,
             text=True,
             timeout=240,

@@ -1,0 +1,1 @@
+"""What the pytest plugin does, a file for each part of it. The plugin itself is leakguard.pytest_plugin."""

@@ -1,0 +1,115 @@
+"""From groups that grew in repeated runs to findings: joined with who holds them, as those of a watch are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from leakguard._native import core
+from leakguard.attachment import Attachment
+from leakguard.cuda_memory import rounded
+from leakguard.diagnosis import next_without_fix
+from leakguard.findings import Growing, findings_of
+from leakguard.holders import Held, HolderSearch
+from leakguard.report import Finding, Report, Steps, is_leak, versions
+from leakguard.sites import site_of
+from leakguard.testing.births import BirthRow
+from leakguard.testing.repeats import Kept
+from leakguard.units import format_bytes
+
+__all__ = ["counted", "leak_report", "survivors_as_findings"]
+
+RUNNERS_OWN = ("LogCaptureHandler", "_LiveLoggingStreamHandler")
+"""Types of pytest's that keep what a test logs, and let go of it after the test."""
+
+
+def survivors_as_findings(
+    groups: Collection[int],
+    runs: Sequence[Kept],
+    births: BirthRow,
+    attachment: Attachment,
+    *,
+    first: int,
+    unit: str,
+) -> tuple[Finding, ...]:
+    """The findings on these groups, of which each of `runs`, the first of them number `first` from 1, left something.
+
+    One walk of the heap for all. With a single run there is no rate to speak of, and the title says what is kept.
+    """
+    search = HolderSearch()
+    search.look(sorted(groups), first + len(runs) - 1, births.first)
+    residents = attachment.cuda.residents()
+    growing = []
+    for group in sorted(groups):
+        held = search.held(group)
+        if _is_runners(held):
+            continue
+        site = site_of(group)
+        if site.private_pool:
+            continue
+        addresses = [address for _, address in core.sample_blocks([group], 64, births.first)]
+        growing.append(
+            Growing(
+                site=site,
+                first_step=first,
+                last_step=first + len(runs) - 1,
+                birth_steps=len(runs),
+                blocks=(blocks := sum(run[group][0] for run in runs)),
+                bytes=(size := _set_aside(site.device, sum(run[group][1] for run in runs), blocks)),
+                blocks_per_step=blocks / len(runs),
+                bytes_per_step=size / len(runs),
+                held=held,
+                resident=_common_resident(residents, addresses),
+            )
+        )
+    findings = findings_of(growing, Steps(count=first + len(runs) - 1), unit)
+    if len(runs) > 1:
+        return findings
+    return tuple(
+        replace(finding, title=f"{finding.device} keeps {format_bytes(finding.bytes)} after the {unit}")
+        for finding in findings
+    )
+
+
+def counted(
+    findings: Iterable[Finding], limit: int, filter_fn: Callable[[Finding], bool] | None = None
+) -> tuple[Finding, ...]:
+    """The findings that break a limit: no workspace, no ring, nothing the user has filtered out."""
+    return tuple(
+        finding
+        for finding in findings
+        if is_leak(finding)
+        and finding.bytes > limit
+        and not any(link.type and link.type.startswith(RUNNERS_OWN) for link in finding.retained_by)
+        and (filter_fn is None or filter_fn(finding))
+    )
+
+
+def leak_report(findings: Sequence[Finding], steps: Steps) -> Report:
+    """A report that says leak, on findings that count."""
+    here = versions()
+    first = findings[0]
+    return Report(
+        leakguard=here.leakguard,
+        torch=here.torch,
+        python=here.python,
+        status="leak",
+        why=first.why,
+        next=first.fix or next_without_fix(first),
+        steps=steps,
+        findings=tuple(findings),
+    )
+
+
+def _is_runners(held: Held | None) -> bool:
+    """Whether leakguard or pytest itself is the holder."""
+    return held is not None and held.status == "own"
+
+
+def _set_aside(device: str, requested: int, blocks: int) -> int:
+    return round(rounded(requested, blocks)) if device.startswith("cuda") else requested
+
+
+def _common_resident(residents: dict[int, str], addresses: Sequence[int]) -> str | None:
+    names = {residents.get(address) for address in addresses}
+    return names.pop() if len(names) == 1 else None
