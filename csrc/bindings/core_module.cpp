@@ -162,7 +162,7 @@ void bindLedger(py::module_& m) {
       },
       py::arg("marks"));
   m.def(
-      "range",
+      "live_range",
       [](const std::string& device) {
         const Ledger::Range range = ledger().range(deviceOf(device));
         return py::make_tuple(range.trough, range.peak);
@@ -192,6 +192,7 @@ void bindLedger(py::module_& m) {
 
 void bindCapture(py::module_& m) {
   m.def("plug_sockets", [] {
+    beginForwardLines();
     plugLineSocket(&readRunningLine);
     plugNodeSocket(&readCurrentNode, &rememberForwardLine);
   });

@@ -1,4 +1,5 @@
-// _cuda: what Python sees of the CUDA allocator. No logic: values in, values out. python/leakguard/_cuda.pyi is the contract.
+// _cuda: what Python sees of the CUDA allocator. No logic: values in, values out. python/leakguard/_cuda.pyi is the
+// contract.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -123,9 +124,7 @@ PYBIND11_MODULE(_cuda, m) {
   m.def("detach_pinned", &detachPinnedAllocator);
   m.def("pinned_attached", &pinnedAllocatorAttached);
 
-  m.def("allocator_blocks", [] {
-    return blocksOf(withoutGil([] { return readAllocator(currentCudaAllocator()); }));
-  });
+  m.def("allocator_blocks", [] { return blocksOf(withoutGil([] { return readAllocator(currentCudaAllocator()); })); });
   m.def("allocator_segments", [] {
     return segmentsOf(withoutGil([] { return readAllocator(currentCudaAllocator()); }));
   });

@@ -21,7 +21,7 @@ struct CaptureState {
 
 std::atomic<void (*)(Context&) noexcept> readLineSocket{nullptr};
 std::atomic<bool (*)(Context&) noexcept> readNodeSocket{nullptr};
-std::atomic<void (*)(const Context&) noexcept> rememberForwardSocket{nullptr};
+std::atomic<void (*)(const Context&, uint32_t) noexcept> rememberForwardSocket{nullptr};
 std::atomic<uint16_t> threadsSeen{0};
 
 constexpr uint32_t kTimedOneIn = 256;
@@ -39,7 +39,7 @@ void plugLineSocket(void (*readLine)(Context&) noexcept) noexcept {
 
 void plugNodeSocket(
     bool (*readNode)(Context&) noexcept,
-    void (*rememberForward)(const Context&) noexcept) noexcept {
+    void (*rememberForward)(const Context&, uint32_t line) noexcept) noexcept {
   readNodeSocket.store(readNode, std::memory_order_release);
   rememberForwardSocket.store(rememberForward, std::memory_order_release);
 }
@@ -57,10 +57,9 @@ Context captureContext() noexcept {
   if (const auto readLine = readLineSocket.load(std::memory_order_acquire); readLine != nullptr) {
     readLine(context);
   }
-  if (!inBackward) {
-    if (const auto remember = rememberForwardSocket.load(std::memory_order_acquire); remember != nullptr) {
-      remember(context);
-    }
+  if (const auto remember = rememberForwardSocket.load(std::memory_order_acquire); remember != nullptr) {
+    const bool ownLine = !inBackward || (context.flags & block_flag::kUserLineInBackward) != 0;
+    remember(context, ownLine ? context.line : context.forwardLine);
   }
   return context;
 }

@@ -25,11 +25,13 @@ struct Context {
 //
 // readLine fills line, via, module, phase (Forward or Optimizer) and kUserLineInBackward; `phase` is Backward already when
 // a node runs. readNode sets phase, node and forwardLine and returns whether this thread runs an autograd node.
-// rememberForward keeps context.line as the forward line of the nodes this thread has made since it was last called.
+// rememberForward keeps `line`, and the context's module, as those of the nodes this thread has made since it was last
+// called. The line is the running one; in backward, where nodes are made for a graph of gradients, it is the forward line
+// of the running node, unless the user's own code runs there (a checkpoint is recomputed).
 LEAKGUARD_API void plugLineSocket(void (*readLine)(Context&) noexcept) noexcept;
 LEAKGUARD_API void plugNodeSocket(
     bool (*readNode)(Context&) noexcept,
-    void (*rememberForward)(const Context&) noexcept) noexcept;
+    void (*rememberForward)(const Context&, uint32_t line) noexcept) noexcept;
 
 // The context of the allocation that this thread is about to make.
 LEAKGUARD_API Context captureContext() noexcept;

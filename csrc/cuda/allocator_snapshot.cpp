@@ -23,13 +23,7 @@ AllocatorState readAllocator(CudaAllocator& inner) {
     for (const auto& block : from.blocks) {
       if (block.active || block.allocated) {
         state.blocks.push_back(
-            {segment.device,
-             address,
-             block.size,
-             block.requested_size,
-             segment.stream,
-             segment.pool,
-             block.allocated});
+            {segment.device, address, block.size, block.requested_size, segment.stream, segment.pool, block.allocated});
       } else {
         segment.largestFree = std::max<uint64_t>(segment.largestFree, block.size);
       }

@@ -37,8 +37,8 @@ struct AllocatorState {
   std::vector<AllocatorSegment> segments;
 };
 
-// Reads the allocator. Takes the devices' locks one after the other; no CUDA call. No ledger lock may be held. Throws what
-// the allocator throws: c10::Error where there is no snapshot (mallocAsync, pluggable).
+// Reads the allocator. Takes the devices' locks one after the other; no CUDA call. No ledger lock may be held. Throws
+// what the allocator throws: c10::Error where there is no snapshot (mallocAsync, pluggable).
 AllocatorState readAllocator(CudaAllocator& inner);
 
 // How the ledger differs from the allocator on one device. Exact when nothing allocates meanwhile.

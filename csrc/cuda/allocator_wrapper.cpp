@@ -85,9 +85,8 @@ class AllocatorWrapper final : public CudaAllocator {
     return inner_.allocateWithAddress(bytes, address);
   }
 #endif
-  caching::CheckpointDelta setCheckpointPoolState(
-      DeviceIndex device,
-      std::shared_ptr<caching::AllocatorState> state) override {
+  caching::CheckpointDelta setCheckpointPoolState(DeviceIndex device, std::shared_ptr<caching::AllocatorState> state)
+      override {
     const ReplayScope scope;
     return inner_.setCheckpointPoolState(device, std::move(state));
   }
@@ -181,7 +180,8 @@ class AllocatorWrapper final : public CudaAllocator {
   int getPoolUseCount(DeviceIndex device, MempoolId_t pool) override {
     return inner_.getPoolUseCount(device, pool);
   }
-  void createOrIncrefPool(DeviceIndex device, MempoolId_t pool, std::shared_ptr<CudaAllocator> owner = nullptr) override {
+  void createOrIncrefPool(DeviceIndex device, MempoolId_t pool, std::shared_ptr<CudaAllocator> owner = nullptr)
+      override {
     inner_.createOrIncrefPool(device, pool, std::move(owner));
   }
   void setUseOnOOM(DeviceIndex device, MempoolId_t pool, bool use) override {

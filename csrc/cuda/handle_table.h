@@ -9,8 +9,9 @@
 
 namespace leakguard {
 
-// Small numbers for handles (streams, pools), so that a block stores two bytes for them. Append-only and lock-free, for use
-// under an allocator's lock. Handle 0 has number 0. Once the table is full, kOverflow stands for every further handle.
+// Small numbers for handles (streams, pools), so that a block stores two bytes for them. Append-only and lock-free, for
+// use under an allocator's lock. Handle 0 has number 0. Once the table is full, kOverflow stands for every further
+// handle.
 class HandleTable {
  public:
   static constexpr uint16_t kOverflow = 0xffff;

@@ -14,8 +14,8 @@
 namespace leakguard {
 namespace {
 
-// at::cuda::WorkspaceMapWithMutex, as ATen/cuda/CUDAContextLight.h declares it. That header needs those of cuBLAS, cuSPARSE
-// and cuSOLVER, and linking its library would bring all of torch's kernels; a test compares the declarations.
+// at::cuda::WorkspaceMapWithMutex, as ATen/cuda/CUDAContextLight.h declares it. That header needs those of cuBLAS,
+// cuSPARSE and cuSOLVER, and linking its library would bring all of torch's kernels; a test compares the declarations.
 #if LEAKGUARD_TORCH_HAS_SIZED_WORKSPACES
 using Workspace = std::pair<c10::DataPtr, size_t>;
 const c10::DataPtr& blockOf(const Workspace& workspace) {

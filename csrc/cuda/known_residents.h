@@ -5,8 +5,8 @@
 
 namespace leakguard {
 
-// Memory that torch keeps for its libraries as long as the process lives: one workspace for each library handle (one for
-// each thread and device) and stream. It grows with neither steps nor data, so it is named and never called growth.
+// Memory that torch keeps for its libraries as long as the process lives: one workspace for each library handle (one
+// for each thread and device) and stream. It grows with neither steps nor data, so it is named and never called growth.
 enum class Resident : uint8_t { CublasWorkspace, CublasLtWorkspace };
 const char* nameOf(Resident resident) noexcept; // "cuBLAS workspace"
 

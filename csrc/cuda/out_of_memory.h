@@ -9,8 +9,8 @@
 
 namespace leakguard {
 
-// What was so when an allocation failed for good: after the allocator had flushed its cache and tried again, before torch
-// threw. The training loop may catch the exception and free everything, so it is kept as a copy.
+// What was so when an allocation failed for good: after the allocator had flushed its cache and tried again, before
+// torch threw. The training loop may catch the exception and free everything, so it is kept as a copy.
 struct OutOfMemory {
   int device = 0;
   uint64_t asked = 0; // bytes, as the allocator asked the device for them
@@ -21,8 +21,9 @@ struct OutOfMemory {
   AllocatorState allocator;
 };
 
-// Attaches the observer. torch calls it on the failing thread without the device's lock; it takes no GIL and throws nothing,
-// so torch's exception stays what it is. torch cannot detach it: while the trace is not followed, it does nothing.
+// Attaches the observer. torch calls it on the failing thread without the device's lock; it takes no GIL and throws
+// nothing, so torch's exception stays what it is. torch cannot detach it: while the trace is not followed, it does
+// nothing.
 void observeOutOfMemory(CudaAllocator& inner);
 
 // The latest one and how many there were; nullptr before the first.

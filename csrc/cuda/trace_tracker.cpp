@@ -20,8 +20,8 @@ using c10::CachingDeviceAllocator::TraceEntry;
 
 std::atomic<bool> following{false};
 
-// Addresses that had an event while the ledger is being seeded. The mutex is held while a seed is checked and entered, and
-// while an event notes itself before it changes the ledger: whichever comes first, the other sees it.
+// Addresses that had an event while the ledger is being seeded. The mutex is held while a seed is checked and entered,
+// and while an event notes itself before it changes the ledger: whichever comes first, the other sees it.
 struct Seeding {
   std::atomic<bool> now{false};
   std::mutex mutex;

@@ -10,8 +10,8 @@ namespace leakguard {
 
 // The allocator's own trace, turned into ledger entries.
 //
-// The tracker is called synchronously on the thread that allocates or frees, under the device's recursive mutex. It takes no
-// lock but leaves, makes no CUDA call and touches no Python object. What it does with each event:
+// The tracker is called synchronously on the thread that allocates or frees, under the device's recursive mutex. It
+// takes no lock but leaves, makes no CUDA call and touches no Python object. What it does with each event:
 //
 //   ALLOC           born, with the context that the wrapper left on this thread, or read here when it left none
 //   FREE_REQUESTED  no longer allocated; the address stays in use
@@ -26,10 +26,10 @@ namespace leakguard {
 // pluggable allocators do not); never throws.
 const char* attachTracker(CudaAllocator& inner) noexcept;
 
-// Begins to follow: what the ledger has of CUDA devices from an earlier time is dropped, and what `inner` holds already is
-// taken from one snapshot, its birth unknown. Exact with other threads allocating meanwhile: the events of the time between
-// are noted, and a seed whose address had one is dropped. Returns "" or why the snapshot failed (new blocks are followed
-// all the same).
+// Begins to follow: what the ledger has of CUDA devices from an earlier time is dropped, and what `inner` holds already
+// is taken from one snapshot, its birth unknown. Exact with other threads allocating meanwhile: the events of the time
+// between are noted, and a seed whose address had one is dropped. Returns "" or why the snapshot failed (new blocks are
+// followed all the same).
 const char* followTrace(CudaAllocator& inner) noexcept;
 void stopFollowing() noexcept;
 bool followingTrace() noexcept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -51,12 +52,64 @@ std::string copyOf(PyObject* text) {
   return out;
 }
 
+uint64_t wordAt(const char* from) noexcept {
+  uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+uint64_t shortWordAt(const char* from, size_t size) noexcept {
+  uint64_t word = 0;
+  for (size_t i = 0; i < size; ++i) {
+    word = word << 8 | static_cast<unsigned char>(from[i]);
+  }
+  return word;
+}
+
+// All of the bytes when they are not many, else an even sample; in four lanes, so that the multiplications overlap.
+uint64_t hashOf(const char* data, size_t size) noexcept {
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15ULL;
+  constexpr size_t kChunk = 32;
+  constexpr size_t kMostChunks = 64;
+  uint64_t a = size;
+  uint64_t b = 1;
+  uint64_t c = 2;
+  uint64_t d = 3;
+  const auto fold = [](uint64_t lane, uint64_t word) { return std::rotl((lane ^ word) * kMultiplier, 29); };
+  const size_t chunks = size / kChunk;
+  const size_t stride = chunks <= kMostChunks ? 1 : chunks / kMostChunks + 1;
+  for (size_t chunk = 0; chunk < chunks; chunk += stride) {
+    const char* from = data + chunk * kChunk;
+    a = fold(a, wordAt(from));
+    b = fold(b, wordAt(from + 8));
+    c = fold(c, wordAt(from + 16));
+    d = fold(d, wordAt(from + 24));
+  }
+  const char* rest = data + chunks * kChunk;
+  const size_t left = size % kChunk;
+  if (left >= 8) {
+    b = fold(b, wordAt(rest));
+  }
+  if (left >= 16) {
+    c = fold(c, wordAt(rest + 8));
+  }
+  if (left >= 24) {
+    d = fold(d, wordAt(rest + 16));
+  }
+  if (left % 8 != 0) { // the last bytes, with some that were taken before
+    a = fold(a, size >= 8 ? wordAt(data + size - 8) : shortWordAt(data, size));
+  }
+  return mixBits(a ^ std::rotl(b, 16) ^ std::rotl(c, 32) ^ std::rotl(d, 48));
+}
+
+size_t sizeOf(PyObject* text) noexcept { // in bytes
+  return static_cast<size_t>(PyUnicode_GET_LENGTH(text)) * static_cast<size_t>(PyUnicode_KIND(text));
+}
+
+// Of the contents. The hash that a string remembers is no help: nearly all names in code objects have never been asked
+// for theirs.
 uint64_t hashOf(PyObject* text) noexcept {
-  // The cached hash is of the contents; -1 until somebody asks for it, which costs one more look and nothing else.
-  return text != nullptr && PyUnicode_Check(text)
-      ? static_cast<uint64_t>(reinterpret_cast<PyASCIIObject*>(text)->hash) ^
-          static_cast<uint64_t>(PyUnicode_GET_LENGTH(text)) << 48
-      : 0;
+  return hashOf(static_cast<const char*>(PyUnicode_DATA(text)), sizeOf(text));
 }
 
 bool endsWith(std::string_view text, std::string_view end) noexcept {
@@ -97,24 +150,27 @@ uint32_t rulesVersion() noexcept {
   return version.load(std::memory_order_relaxed);
 }
 
+uint64_t kindFingerprintOf(const PyCodeObject* code) noexcept {
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15ULL;
+  PyObject* file = code->co_filename;
+  const size_t size = sizeOf(file);
+  const auto* data = static_cast<const char*>(PyUnicode_DATA(file));
+  uint64_t mixed = size << 32 ^ static_cast<uint32_t>(code->co_firstlineno);
+  mixed = (mixed ^ reinterpret_cast<uintptr_t>(file)) * kMultiplier;
+  mixed ^= std::rotl(reinterpret_cast<uintptr_t>(code->co_qualname) * kMultiplier, 32);
+  if (size >= 16) {
+    mixed = (mixed ^ wordAt(data) ^ std::rotl(wordAt(data + size - 16), 21)) * kMultiplier;
+    return mixed ^ std::rotl(wordAt(data + size - 8) * kMultiplier, 43);
+  }
+  return mixed ^ hashOf(data, size);
+}
+
 uint64_t fingerprintOf(const PyCodeObject* code) noexcept {
   const auto* table = reinterpret_cast<const PyBytesObject*>(code->co_linetable);
-  const auto size = static_cast<uint64_t>(Py_SIZE(table));
-  uint64_t mixed = hashOf(code->co_qualname) * 31 + hashOf(code->co_filename);
+  uint64_t mixed = hashOf(code->co_filename) * 31 + hashOf(code->co_qualname);
   mixed = mixed * 31 + static_cast<uint64_t>(code->co_firstlineno);
   mixed = mixed * 31 + static_cast<uint64_t>(Py_SIZE(code));
-  mixed = mixed * 31 + size;
-  // Up to eight words of the line table: all of it for the small functions that generated code is made of.
-  const uint64_t words = size / 8;
-  const uint64_t stride = words > 8 ? words / 8 : 1;
-  for (uint64_t word = 0; word < words; word += stride) {
-    uint64_t value = 0;
-    std::memcpy(&value, table->ob_sval + word * 8, sizeof value);
-    mixed = mixBits(mixed ^ value);
-  }
-  uint64_t rest = 0; // the last bytes
-  std::memcpy(&rest, table->ob_sval + words * 8, size % 8);
-  return mixBits(mixed ^ rest);
+  return mixBits(mixed * 31 + hashOf(table->ob_sval, static_cast<size_t>(Py_SIZE(table))));
 }
 
 CodeKind classify(const PyCodeObject* code) noexcept {

@@ -85,8 +85,7 @@ __attribute__((noinline)) uint32_t decode(PyCodeObject* code, int lasti, uint64_
 
 CodeKind kindOf(LineState& state, const PyCodeObject* code) noexcept {
   RememberedKind& seen = state.kinds[mixBits(reinterpret_cast<uintptr_t>(code) >> 4) % kRemembered];
-  const uint64_t fingerprint =
-      reinterpret_cast<uintptr_t>(code->co_filename) * 31 + reinterpret_cast<uintptr_t>(code->co_qualname);
+  const uint64_t fingerprint = kindFingerprintOf(code);
   if (seen.code == code && seen.fingerprint == fingerprint && seen.rules == rulesVersion()) {
     return seen.kind;
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <thread>
 #include <typeinfo>
 
 #include "core/block_table.h"
@@ -39,7 +40,8 @@ struct NodeName {
 };
 struct EngineState {
   ForwardRing* ring;
-  uint64_t seen; // sequence numbers below have their line
+  uint64_t seen; // sequence numbers below have their line, or never will
+  uint32_t watch; // the watch that `seen` is of
   std::array<NodeName, 64> names;
   EngineState* nextFree;
 
@@ -51,8 +53,12 @@ struct EngineState {
       ring->thread.store(0, std::memory_order_release);
     }
     seen = 0;
+    watch = 0;
   }
 };
+
+std::atomic<uint32_t> watches{0};
+std::atomic<uint64_t> lastOldThread{0}; // threads up to this number may have made nodes before this watch began
 
 uint32_t nameOf(EngineState& state, const torch::autograd::Node& node) noexcept {
   const std::type_info* type = &typeid(node);
@@ -111,34 +117,63 @@ bool readCurrentNode(Context& context) noexcept {
   const uint64_t sequence = node->sequence_nr();
   const ForwardLine& entry = ring->lines[sequence % kForwardLines];
   if (entry.sequence.load(std::memory_order_acquire) == sequence + 1) {
-    context.forwardLine = entry.line.load(std::memory_order_relaxed);
-    context.module = entry.module.load(std::memory_order_relaxed);
+    const uint32_t line = entry.line.load(std::memory_order_relaxed);
+    const uint32_t module = entry.module.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (entry.sequence.load(std::memory_order_relaxed) == sequence + 1) { // not overwritten meanwhile
+      context.forwardLine = line;
+      context.module = module;
+    }
   }
   return true;
 }
 
-void rememberForwardLine(const Context& context) noexcept {
+void rememberForwardLine(const Context& context, uint32_t line) noexcept {
   const uint64_t next = at::sequence_number::peek();
   EngineState* state = ThreadSlot<EngineState>::get();
-  if (state == nullptr || next == state->seen) {
+  if (state == nullptr) {
     return;
   }
-  ForwardRing* ring = ringOf(*state);
+  const uint32_t watch = watches.load(std::memory_order_acquire);
+  if (state->watch != watch) {
+    state->watch = watch;
+    const bool old = at::RecordFunction::currentThreadId() <= lastOldThread.load(std::memory_order_relaxed);
+    // Which of its nodes were made since the watch began cannot be told; the next ones can.
+    state->seen = old ? next : 0;
+  }
+  const uint64_t from = state->seen;
+  if (next == from) {
+    return;
+  }
+  state->seen = next;
+  ForwardRing* ring = next > from ? ringOf(*state) : nullptr;
   if (ring == nullptr) {
     return;
   }
-  uint64_t from = state->seen;
-  if (next < from || next - from > kForwardLines) { // long since the last allocation that was watched: the latest few
-    constexpr uint64_t kFew = 64;
-    from = next > kFew ? next - kFew : 0;
-  }
-  for (uint64_t sequence = from; sequence < next; ++sequence) {
+  const uint64_t kept = next - from > kForwardLines ? next - kForwardLines : from;
+  for (uint64_t sequence = kept; sequence < next; ++sequence) {
     ForwardLine& entry = ring->lines[sequence % kForwardLines];
-    entry.line.store(context.line, std::memory_order_relaxed);
+    entry.sequence.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    entry.line.store(line, std::memory_order_relaxed);
     entry.module.store(context.module, std::memory_order_relaxed);
     entry.sequence.store(sequence + 1, std::memory_order_release);
   }
-  state->seen = next;
+}
+
+void beginForwardLines() noexcept {
+  uint64_t newest = ~uint64_t{0};
+  try {
+    // Threads are numbered when they make their first node, so a new thread's number is above all of those.
+    std::thread([&] { newest = at::RecordFunction::currentThreadId(); }).join();
+  } catch (const std::exception&) { // no thread to be had: all count as old
+  }
+  lastOldThread.store(newest, std::memory_order_relaxed);
+  const uint32_t watch = watches.fetch_add(1, std::memory_order_release) + 1;
+  if (EngineState* state = ThreadSlot<EngineState>::get(); state != nullptr) {
+    state->watch = watch;
+    state->seen = at::sequence_number::peek(); // of this thread it is known exactly
+  }
 }
 
 } // namespace leakguard

@@ -1,7 +1,6 @@
-"""The CUDA caching allocator as leakguard follows it. Internal: leakguard's own modules are the surface.
+"""The CUDA caching allocator as leakguard follows it. Internal; written by hand and checked against the module.
 
-Needs leakguard._core loaded first. Bytes throughout. Nothing here starts CUDA, and nothing raises where CUDA has not started
-unless it says so.
+Needs leakguard._core loaded first. Bytes throughout. Nothing here starts CUDA.
 """
 
 from typing import TypedDict
@@ -11,21 +10,21 @@ from typing import TypedDict
 #   wrapped    both allocator slots hold leakguard's wrapper
 #   backend    the allocator by torch's name: "native", "cudaMallocAsync", ...
 #   why        a sentence for the report on what is not seen or not as usual, or ""
-Status = tuple[str, bool, str, str]
+_Status = tuple[str, bool, str, str]
 
 # (device, address, size, requested, allocated, stream, pool); not allocated: a stream still uses it.
-AllocatorBlock = tuple[str, int, int, int, bool, int, tuple[int, int]]
+_AllocatorBlock = tuple[str, int, int, int, bool, int, tuple[int, int]]
 
 # (device, address, size, active, largest_free, stream, pool, expandable)
-AllocatorSegment = tuple[str, int, int, int, int, int, tuple[int, int], bool]
+_AllocatorSegment = tuple[str, int, int, int, int, int, tuple[int, int], bool]
 
 # (allocated, reserved, active, inactive_split, requested, blocks, active_blocks, retries, out_of_memory)
-Counters = tuple[int, int, int, int, int, int, int, int, int]
+_Counters = tuple[int, int, int, int, int, int, int, int, int]
 
 # (missing, missing_bytes, extra, extra_bytes, differing): what the ledger lacks, has too much, has otherwise
-Reconciliation = tuple[int, int, int, int, int]
+_Reconciliation = tuple[int, int, int, int, int]
 
-class OutOfMemory(TypedDict):
+class _OutOfMemory(TypedDict):
     """What was so when an allocation failed for good, before torch raised."""
 
     device: int
@@ -36,16 +35,18 @@ class OutOfMemory(TypedDict):
     line: int  # for _core.line
     module: str
     phase: str
-    blocks: list[tuple[int, int, str, int, int, str, bool]]  # address, requested, device, group, step, module, pending
-    segments: list[AllocatorSegment]
+    blocks: list[
+        tuple[int, int, str, int, int, str, bool]
+    ]  # address, requested, device, group, step, module, pending
+    segments: list[_AllocatorSegment]
 
-def attach() -> Status:
-    """Follows every block from now on; what is there already is taken over, its birth unknown. Again: completes what waited."""
+def attach() -> _Status:
+    """Follows every block from now on; what is there already is taken over, its birth unknown."""
 
 def detach() -> None:
     """Stops following and puts torch's own allocator back where leakguard's still stands."""
 
-def status() -> Status:
+def status() -> _Status:
     """The present state; also completes an attachment that waited for CUDA. Cheap enough for every step."""
 
 def attach_pinned() -> str:
@@ -53,22 +54,22 @@ def attach_pinned() -> str:
 
 def detach_pinned() -> None: ...
 def pinned_attached() -> bool: ...
-def allocator_blocks() -> list[AllocatorBlock]:
+def allocator_blocks() -> list[_AllocatorBlock]:
     """Blocks in use, from the allocator itself. Raises RuntimeError where it has no snapshot."""
 
-def allocator_segments() -> list[AllocatorSegment]:
+def allocator_segments() -> list[_AllocatorSegment]:
     """What the allocator holds of the devices. Raises RuntimeError where it has no snapshot."""
 
-def counters(device: int) -> Counters:
+def counters(device: int) -> _Counters:
     """The allocator's own sums. Raises RuntimeError where it keeps none, or before CUDA starts."""
 
-def reconcile(device: int) -> Reconciliation:
+def reconcile(device: int) -> _Reconciliation:
     """How the ledger differs from the allocator; all 0 when exact and nothing allocates meanwhile."""
 
 def known_residents() -> list[tuple[int, str]]:
     """Addresses of the workspaces that torch keeps for its libraries, and what they are."""
 
-def out_of_memory() -> OutOfMemory | None:
+def out_of_memory() -> _OutOfMemory | None:
     """The latest one, kept as a copy; None before the first."""
 
 def out_of_memory_count() -> int: ...

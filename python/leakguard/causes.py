@@ -6,6 +6,7 @@ the user's before ours. A finding that no pattern fits has the cause `unknown` a
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -36,46 +37,75 @@ class Cause:
 
 UNKNOWN = Cause("unknown")
 
-FACTS = (
-    "verdict", "phase", "status", "root", "edge", "container", "graph", "graph_direct", "limit",
-    "requires_grad", "scalar", "collectable", "edges", "root_type",
-)
+GRAPH_EDGES = ("grad_fn", "saved tensor", "packed tensor", "next function")
+
+ITEM_BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
+"""Bytes of an element; the types that are not here have four or one, and are taken for four."""
+
+FACTS = {
+    "verdict": "growing, waiting-for-gc, bounded or no-owner",
+    "status": "rooted, native, garbage or not found",
+    "phase": "of the birth: forward, backward, optimizer or other",
+    "root": "kind of root: module global, local, native reference, ...",
+    "edge": "kind of the reference that would have to let go",
+    "holder": "type of the object it leads to: Tensor, list, ...",
+    "container": "list, dict, deque, lru_cache, ... when the holder grows by itself, else absent",
+    "edges": "kinds of the references from root to tensor; one of them",
+    "names": "names on the way, as the user wrote them; one of them",
+    "types": "types on the way; one of them",
+    "graph": "whether the holder keeps the autograd graph",
+    "graph_direct": "whether the holder is itself a tensor with a graph",
+    "scalar": "whether the holder's tensor has one element",
+    "view": "whether the tensor found is much smaller than the memory it keeps",
+}
 
 
-def cause_of(held: Held | None, place: Place, verdict: str) -> Cause:
-    """The first cause whose pattern fits."""
+def cause_of(held: Held | None, place: Place, verdict: str, block_bytes: float = 0.0) -> Cause:
+    """The first cause whose pattern fits. `block_bytes` is what one of the blocks takes."""
     if held is None:
         return UNKNOWN
-    facts = facts_of(held, place, verdict)
+    facts = facts_of(held, place, verdict, block_bytes)
     for cause in _all_causes(os.environ.get("LEAKGUARD_CAUSES")):
         if cause.when is not None and all(_fits(facts.get(name), wanted) for name, wanted in cause.when.items()):
             return cause
     return UNKNOWN
 
 
-def facts_of(held: Held, place: Place, verdict: str) -> dict[str, Any]:
+def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -> dict[str, Any]:
     """What a pattern may ask of a finding."""
     links = held.links
     holder = links[min(held.holder, len(links) - 1)] if links else None
     after = links[held.holder + 1 :]
-    graph = [link.edge for link in after if link.edge in ("grad_fn", "saved tensor", "next function")]
-    example = held.example
+    types = [_words(link.type) for link in links]
+    holder_words = _words(holder.type if holder else None)
     return {
         "verdict": verdict,
-        "phase": place.phase,
         "status": held.status,
+        "phase": place.phase,
         "root": held.root_kind,
         "edge": holder.edge if holder else None,
+        "holder": holder_words[0] if holder_words else None,
         "container": held.container.type if held.container else None,
-        "limit": held.container is not None and held.container.limit is not None,
-        "graph": bool(graph),
-        "graph_direct": bool(after) and after[0].edge == "grad_fn",
-        "requires_grad": example.requires_grad if example else None,
-        "scalar": example is not None and example.shape in ((), (1,)),
-        "collectable": held.collectable,
         "edges": {link.edge for link in links},
-        "root_type": holder.type if holder else None,
+        "names": {link.name for link in links},
+        "types": {word for words in types for word in words[:2]},
+        "graph": any(link.edge in GRAPH_EDGES for link in after),
+        "graph_direct": bool(after) and after[0].edge == "grad_fn",
+        "scalar": "[]" in holder_words or "[1]" in holder_words,
+        "view": _is_small_part(held, block_bytes),
     }
+
+
+def _words(kind: str | None) -> list[str]:
+    """`generator, batches` or `Tensor, [] float32, requires grad` in single words."""
+    return (kind or "").replace(",", " ").split()
+
+
+def _is_small_part(held: Held, block_bytes: float) -> bool:
+    example = held.example
+    if example is None:
+        return False
+    return 2 * math.prod(example.shape) * ITEM_BYTES.get(example.dtype, 4) < block_bytes - 512  # less than rounding
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -155,4 +155,3 @@ def _birth(group: int) -> str:
     _, phase, line, _, forward_line, module, *_ = core.group(group)
     place = line_text(forward_line if phase == "backward" and forward_line else line)
     return f"{place} in {module}" if module else place
-

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leakguard.causes import Cause, cause_of
+from leakguard.causes import GRAPH_EDGES, Cause, cause_of
 from leakguard.fingerprint import fingerprint
 from leakguard.holders import Held
 from leakguard.report import Finding, Place, Steps, Verdict
@@ -18,8 +18,6 @@ from leakguard.sites import Site
 from leakguard.wording import holder_phrase, pace, pieces, size, where
 
 __all__ = ["Growing", "findings_of"]
-
-GRAPH_EDGES = frozenset({"grad_fn", "saved tensor", "next function"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     first = min(group.first_step for group in cluster)
     last = max(group.last_step for group in cluster)
     bytes_now = sum(group.bytes for group in cluster)
-    cause = cause_of(held, place, verdict)
+    cause = cause_of(held, place, verdict, lead.bytes / max(lead.blocks, 1))
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression

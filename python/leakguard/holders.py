@@ -167,7 +167,7 @@ def _own_frames() -> int:
     """Innermost frames that are leakguard's: what they hold is held by the asker."""
     folder = str(Path(__file__).parent)
     count = 0
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe(1)  # this one is gone when the walk begins
     while frame is not None and frame.f_code.co_filename.startswith(folder):
         count += 1
         frame = frame.f_back

@@ -14,6 +14,8 @@ thread_local bool nodeRuns = false;
 thread_local std::vector<uint32_t> remembered; // lines given to rememberForward
 thread_local Phase phaseSeenByLine = Phase::Other;
 
+thread_local uint8_t flagsOfLine = 0;
+
 bool scriptedNode(Context& context) noexcept {
   if (nodeRuns) {
     context.phase = Phase::Backward;
@@ -28,13 +30,14 @@ void scriptedLine(Context& context) noexcept {
   context.line = 80;
   context.via = 81;
   context.module = 3;
+  context.flags = flagsOfLine;
   if (context.phase != Phase::Backward) {
     context.phase = Phase::Forward;
   }
 }
 
-void remember(const Context& context) noexcept {
-  remembered.push_back(context.line);
+void remember(const Context& /*context*/, uint32_t line) noexcept {
+  remembered.push_back(line);
 }
 
 class Plugged {
@@ -92,6 +95,17 @@ TEST_CASE("in backward the node comes first, so that the line knows it runs in b
   CHECK(context.phase == Phase::Backward);
   CHECK(context.node == 5);
   CHECK(context.forwardLine == 70);
+}
+
+TEST_CASE("nodes made in backward get the forward line of the running node, or the user's own line that runs there") {
+  const Plugged plugged;
+  nodeRuns = true;
+  captureContext();
+  flagsOfLine = block_flag::kUserLineInBackward;
+  captureContext();
+  flagsOfLine = 0;
+  nodeRuns = false;
+  CHECK(remembered == std::vector<uint32_t>{70, 80});
 }
 
 TEST_CASE("sockets that are taken out are called no more") {

@@ -1,5 +1,5 @@
-// When a group is called growing. Each case is a loop as programs have them, played step by step; the same loops run under
-// real torch in tests/scenes.
+// When a group is called growing. Each case is a loop as programs have them, played step by step; the same loops run
+// under real torch in tests/scenes.
 #include <cmath>
 #include <functional>
 #include <random>

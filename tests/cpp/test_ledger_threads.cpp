@@ -19,8 +19,8 @@ using test::at;
 
 namespace {
 
-// An allocator of one address. The thread that frees it can be made to wait, inside the free, until somebody else has been
-// handed the address: the worst that a preempted thread can do.
+// An allocator of one address. The thread that frees it can be made to wait, inside the free, until somebody else has
+// been handed the address: the worst that a preempted thread can do.
 class DelayingAllocator {
  public:
   static constexpr uint64_t kAddress = 0x1000;

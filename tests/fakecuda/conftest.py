@@ -1,4 +1,4 @@
-"""Tests of the fake itself: run them with `python tests/fakecuda/launch.py python -m pytest tests/fakecuda`."""
+"""Tests of the fake itself: `python tests/fakecuda/launch.py python -m pytest tests/fakecuda`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import fakecuda  # noqa: E402
+import fakecuda
 
 torch = importlib.util.find_spec("torch")
-if torch is None or torch.origin is None or not (Path(torch.origin).parent / "lib" / "libtorch_cuda.so").exists():
+if (
+    torch is None
+    or torch.origin is None
+    or not (Path(torch.origin).parent / "lib" / "libtorch_cuda.so").exists()
+):
     collect_ignore_glob = ["test_*.py"]  # the fake serves CUDA builds of torch only
 
 Run = Callable[..., str]

@@ -28,10 +28,10 @@ def build(directory: Path | None = None) -> Path:
     with open(directory / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cache = directory / "CMakeCache.txt"
-        configured = cache.exists() and f"Python3_EXECUTABLE:UNINITIALIZED={sys.executable}\n" in cache.read_text()
-        if not configured:
-            _run(_tool("cmake"), "-G", "Ninja", "-S", str(HERE), "-B", str(directory),
-                 f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DPython3_EXECUTABLE={sys.executable}")  # fmt: skip
+        setting = f"Python3_EXECUTABLE:UNINITIALIZED={sys.executable}\n"
+        if not cache.exists() or setting not in cache.read_text():
+            settings = (f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DPython3_EXECUTABLE={sys.executable}")
+            _run(_tool("cmake"), "-G", "Ninja", "-S", str(HERE), "-B", str(directory), *settings)
         _run(_tool("ninja"), "-C", str(directory))
     return directory
 

@@ -23,7 +23,8 @@ def test_streams_and_events():
     torch.cuda.current_stream().wait_stream(side)
     stop.record()
     stop.synchronize()
-    assert stop.query() and side.query()
+    assert stop.query()
+    assert side.query()
     assert start.elapsed_time(stop) >= 0
 
 
@@ -39,7 +40,8 @@ def test_a_stalled_stream_holds_back_what_waits_for_it():
         torch.zeros(1, device="cuda")
         assert not torch.cuda.current_stream().query()
         fakecuda.drain(side)
-        assert done.query() and torch.cuda.current_stream().query()
+        assert done.query()
+        assert torch.cuda.current_stream().query()
     assert side.query()
 
 
@@ -105,7 +107,8 @@ def test_graph_capture_and_replay(mode):
     torch.cuda.synchronize()
     assert fakecuda.counter("graph_launch") == launches + 3
     pools = {s["segment_pool_id"] for s in torch.cuda.memory_snapshot()}
-    assert graph.pool() in pools and (0, 0) in pools
+    assert graph.pool() in pools
+    assert (0, 0) in pools
     del graph
     gc.collect()
 

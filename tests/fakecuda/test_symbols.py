@@ -21,7 +21,8 @@ VERSIONED = {
 
 def torch_directory() -> Path:
     spec = importlib.util.find_spec("torch")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent
 
 

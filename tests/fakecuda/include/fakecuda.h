@@ -36,7 +36,7 @@ FAKECUDA_API void fakecuda_fail_allocations(long skip, long count);
  * A stalled stream completes nothing until drained, resumed or synchronised.
  * NULL names the default stream of the current device. */
 FAKECUDA_API void fakecuda_stall(void* stream);
-FAKECUDA_API void fakecuda_drain(void* stream);  /* complete, stay stalled */
+FAKECUDA_API void fakecuda_drain(void* stream); /* complete, stay stalled */
 FAKECUDA_API void fakecuda_resume(void* stream); /* complete, lift the stall */
 
 /* --- Observation ---------------------------------------------------------- */

@@ -16,4 +16,4 @@ inline BlasStatus blasKernel(cudaStream_t handle) {
   return kBlasSuccess;
 }
 
-}  // namespace fakecuda
+} // namespace fakecuda

@@ -17,27 +17,31 @@ Registry& registry() {
   return *instance;
 }
 
-}  // namespace
+} // namespace
 
 thread_local cudaStreamCaptureMode thread_capture_mode = cudaStreamCaptureModeGlobal;
 
 Capture* findCapture(uint64_t id) {
   for (Capture* capture : registry().open)
-    if (capture->id == id) return capture;
+    if (capture->id == id)
+      return capture;
   return nullptr;
 }
 
 void joinCapture(Stream& stream, Capture& capture) {
-  if (stream.capture == &capture) return;
+  if (stream.capture == &capture)
+    return;
   stream.capture = &capture;
   stream.capture_tail.clear();
   capture.members.push_back(&stream);
 }
 
 cudaError_t beginCapture(Stream& stream, cudaStreamCaptureMode mode) {
-  if (&stream == defaultStream(stream.device)) return cudaErrorStreamCaptureUnsupported;
+  if (&stream == defaultStream(stream.device))
+    return cudaErrorStreamCaptureUnsupported;
   Lock lock(modelMutex());
-  if (stream.capture) return cudaErrorIllegalState;
+  if (stream.capture)
+    return cudaErrorIllegalState;
   auto* capture = new Capture{registry().next_id++, new Graph, &stream, mode, std::this_thread::get_id(), {}};
   registry().open.push_back(capture);
   joinCapture(stream, *capture);
@@ -48,8 +52,10 @@ cudaError_t endCapture(Stream& stream, Graph** graph) {
   Lock lock(modelMutex());
   Capture* capture = stream.capture;
   *graph = nullptr;
-  if (!capture) return cudaErrorIllegalState;
-  if (capture->origin != &stream) return cudaErrorStreamCaptureUnmatched;
+  if (!capture)
+    return cudaErrorIllegalState;
+  if (capture->origin != &stream)
+    return cudaErrorStreamCaptureUnmatched;
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
     return cudaErrorStreamCaptureWrongThread;
   for (Stream* member : capture->members) {
@@ -68,14 +74,15 @@ cudaError_t endCapture(Stream& stream, Graph** graph) {
 }
 
 bool unsafeCallAllowed() {
-  if (thread_capture_mode == cudaStreamCaptureModeRelaxed) return true;
+  if (thread_capture_mode == cudaStreamCaptureModeRelaxed)
+    return true;
   Lock lock(modelMutex());
   for (Capture* capture : registry().open) {
     const bool own = capture->thread == std::this_thread::get_id();
-    const bool forbids =
-        (own && capture->mode != cudaStreamCaptureModeRelaxed) ||
+    const bool forbids = (own && capture->mode != cudaStreamCaptureModeRelaxed) ||
         (!own && capture->mode == cudaStreamCaptureModeGlobal && thread_capture_mode == cudaStreamCaptureModeGlobal);
-    if (!forbids) continue;
+    if (!forbids)
+      continue;
     capture->invalidated = true;
     return false;
   }
@@ -91,4 +98,4 @@ void appendNode(Stream& stream, Capture& capture, std::function<void()> effect) 
   capture.graph->nodes.push_back(std::move(node));
 }
 
-}  // namespace fakecuda
+} // namespace fakecuda

@@ -17,10 +17,11 @@ constexpr size_t kScalarBytes = 16;
 // read-backs (at most kScalarBytes) steer programs (.item(), nonzero, masked_select), so they see
 // bytes only if a copy wrote them after the latest kernel; otherwise zeros.
 struct Writes {
-  uint64_t epoch = 0;                     // kernel count the entries belong to
-  std::map<uintptr_t, uintptr_t> ranges;  // start -> end
+  uint64_t epoch = 0; // kernel count the entries belong to
+  std::map<uintptr_t, uintptr_t> ranges; // start -> end
   void renew() {
-    if (epoch == counter(Count::Launch)) return;
+    if (epoch == counter(Count::Launch))
+      return;
     ranges.clear();
     epoch = counter(Count::Launch);
   }
@@ -47,11 +48,12 @@ bool wasWritten(const void* source, size_t bytes) {
   return next != writes().ranges.begin() && start + bytes <= (--next)->second;
 }
 
-}  // namespace
+} // namespace
 
 cudaError_t copy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind, Stream& stream) {
   count(Count::Copy);
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0)
+    return cudaSuccess;
   bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   if (kind == cudaMemcpyDefault) {
@@ -67,16 +69,19 @@ cudaError_t copy(void* target, const void* source, size_t bytes, cudaMemcpyKind 
       std::memset(target, 0, bytes);
     else
       std::memmove(target, source, bytes);
-    if (to_device && defined) rememberWrite(target, bytes);
+    if (to_device && defined)
+      rememberWrite(target, bytes);
   });
   return cudaSuccess;
 }
 
 cudaError_t fill(void* target, int value, size_t bytes, Stream& stream) {
   count(Count::Memset);
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0)
+    return cudaSuccess;
   Allocation allocation;
-  if (!findAllocation(target, &allocation, nullptr)) return cudaErrorInvalidValue;
+  if (!findAllocation(target, &allocation, nullptr))
+    return cudaErrorInvalidValue;
   submit(stream, [=] {
     char* const start = static_cast<char*>(target);
     char* const end = start + bytes;
@@ -90,9 +95,10 @@ cudaError_t fill(void* target, int value, size_t bytes, Stream& stream) {
     } else {
       std::memset(target, value, bytes);
     }
-    if (allocation.onDevice()) rememberWrite(target, bytes);
+    if (allocation.onDevice())
+      rememberWrite(target, bytes);
   });
   return cudaSuccess;
 }
 
-}  // namespace fakecuda
+} // namespace fakecuda

@@ -23,14 +23,15 @@ bool isHandle(const void* candidate) {
   return handles().count(candidate) != 0;
 }
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
 // Called by every generated stub.  `first` is the routine's first argument: a
 // handle for whatever computes, anything at all for the rest.
 FAKECUDA_API int fakecuda_blas_routine(const void* first, const char* name) {
-  if (!isHandle(first)) return fakecuda_unimplemented(name), kBlasSuccess;
+  if (!isHandle(first))
+    return fakecuda_unimplemented(name), kBlasSuccess;
   return blasKernel(static_cast<const Handle*>(first)->stream);
 }
 
@@ -42,7 +43,9 @@ BlasStatus cublasCreate_v2(Handle** handle) {
   return kBlasSuccess;
 }
 
-BlasStatus cublasSetWorkspace_v2(Handle*, void*, size_t) { return kBlasSuccess; }
+BlasStatus cublasSetWorkspace_v2(Handle*, void*, size_t) {
+  return kBlasSuccess;
+}
 
 BlasStatus cublasSetStream_v2(Handle* handle, cudaStream_t stream) {
   handle->stream = stream;
@@ -59,6 +62,8 @@ BlasStatus cublasGetMathMode(Handle* handle, int* mode) {
   return kBlasSuccess;
 }
 
-const char* cublasGetStatusString(BlasStatus status) { return status == kBlasSuccess ? "success" : "fake failure"; }
+const char* cublasGetStatusString(BlasStatus status) {
+  return status == kBlasSuccess ? "success" : "fake failure";
+}
 
-}  // extern "C"
+} // extern "C"

@@ -16,7 +16,7 @@ namespace {
 struct PhysicalMemory {
   size_t size;
   CUmemAllocationProp properties;
-  int references = 1;  // the handle's owner, and the mapping
+  int references = 1; // the handle's owner, and the mapping
 };
 
 std::map<CUdeviceptr, PhysicalMemory*>& mappings() {
@@ -24,18 +24,23 @@ std::map<CUdeviceptr, PhysicalMemory*>& mappings() {
   return *map;
 }
 
-PhysicalMemory* physical(CUmemGenericAllocationHandle handle) { return reinterpret_cast<PhysicalMemory*>(handle); }
+PhysicalMemory* physical(CUmemGenericAllocationHandle handle) {
+  return reinterpret_cast<PhysicalMemory*>(handle);
+}
 
-void release(PhysicalMemory* memory) {  // model lock not held
+void release(PhysicalMemory* memory) { // model lock not held
   {
     Lock lock(modelMutex());
-    if (--memory->references > 0) return;
+    if (--memory->references > 0)
+      return;
   }
   discharge(memory->properties.location.id, memory->size);
   delete memory;
 }
 
-bool valid(CUdevice device) { return device >= 0 && device < settings().devices; }
+bool valid(CUdevice device) {
+  return device >= 0 && device < settings().devices;
+}
 
 int attribute(CUdevice_attribute which) {
   switch (which) {
@@ -49,16 +54,18 @@ int attribute(CUdevice_attribute which) {
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return 1;
-    default:  // GPUDirect, fabric handles, multicast, ...: not supported
+    default: // GPUDirect, fabric handles, multicast, ...: not supported
       return 0;
   }
 }
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
-CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuInit(unsigned) {
+  return CUDA_SUCCESS;
+}
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
   switch (error) {
@@ -84,13 +91,15 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 // ------------------------------------------------- devices and contexts
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
-  if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!valid(device))
+    return CUDA_ERROR_INVALID_DEVICE;
   *value = attribute(which);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
-  if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!valid(device))
+    return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
   *active = isActive(device);
   return CUDA_SUCCESS;
@@ -103,12 +112,18 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 // --------------------------------------------- virtual memory management
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* properties,
-                     unsigned long long) {
-  if (!valid(properties->location.id) || size == 0 || size % kDriverPage) return CUDA_ERROR_INVALID_VALUE;
+CUresult cuMemCreate(
+    CUmemGenericAllocationHandle* handle,
+    size_t size,
+    const CUmemAllocationProp* properties,
+    unsigned long long) {
+  if (!valid(properties->location.id) || size == 0 || size % kDriverPage)
+    return CUDA_ERROR_INVALID_VALUE;
   // Refusing fabric handles makes PyTorch fall back to file descriptors.
-  if (properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!charge(properties->location.id, size)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!charge(properties->location.id, size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = reinterpret_cast<CUmemGenericAllocationHandle>(new PhysicalMemory{size, *properties});
   return CUDA_SUCCESS;
 }
@@ -120,7 +135,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult cuMemAddressReserve(CUdeviceptr* base, size_t size, size_t alignment, CUdeviceptr, unsigned long long) {
   void* pages = mapPages(size, alignment > kDriverPage ? alignment : kDriverPage);
-  if (!pages || mprotect(pages, size, PROT_NONE)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!pages || mprotect(pages, size, PROT_NONE))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   *base = reinterpret_cast<CUdeviceptr>(pages);
   return CUDA_SUCCESS;
 }
@@ -130,11 +146,16 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long) {
+CUresult cuMemMap(
+    CUdeviceptr base,
+    size_t size,
+    size_t offset,
+    CUmemGenericAllocationHandle handle,
+    unsigned long long) {
   count(Count::VmmMap);
   PhysicalMemory* memory = physical(handle);
-  if (offset != 0 || size != memory->size) return CUDA_ERROR_INVALID_VALUE;
+  if (offset != 0 || size != memory->size)
+    return CUDA_ERROR_INVALID_VALUE;
   {
     Lock lock(modelMutex());
     ++memory->references;
@@ -156,7 +177,8 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
     {
       Lock lock(modelMutex());
       auto mapping = mappings().find(address);
-      if (mapping == mappings().end()) return CUDA_ERROR_INVALID_VALUE;
+      if (mapping == mappings().end())
+        return CUDA_ERROR_INVALID_VALUE;
       memory = mapping->second;
       mappings().erase(mapping);
     }
@@ -176,7 +198,9 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
 
 // Answers for what PyTorch insists on finding but nothing here asks for:
 // sharing memory between processes, and queries about it.
-static CUresult notSupported() { return CUDA_ERROR_NOT_SUPPORTED; }
+static CUresult notSupported() {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 void* fakecuda_find_driver_function(const char* name) {
   // What cudaGetDriverEntryPoint answers.  Absent names are optional features
@@ -211,8 +235,9 @@ void* fakecuda_find_driver_function(const char* name) {
 #undef NOT_SUPPORTED
   };
   for (const auto& entry : table)
-    if (!std::strcmp(entry.name, name)) return entry.function;
+    if (!std::strcmp(entry.name, name))
+      return entry.function;
   return nullptr;
 }
 
-}  // extern "C"
+} // extern "C"

@@ -20,7 +20,8 @@ extern "C" __attribute__((visibility("default"), noreturn)) void pthread_exit(vo
   if (!std::strncmp(name, "pt_autograd", 11)) {
     // PyTorch's shutdown would wait ten seconds for the sleeper.
     setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", 0);
-    for (;;) pause();
+    for (;;)
+      pause();
   }
   static const auto real = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_NEXT, "pthread_exit"));
   real(result);

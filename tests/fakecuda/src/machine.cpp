@@ -31,7 +31,7 @@ Settings readSettings() {
   return s;
 }
 
-}  // namespace
+} // namespace
 
 const Settings& settings() {
   static const Settings instance = readSettings();
@@ -56,7 +56,9 @@ struct Device {
   std::atomic<bool> active{false};
   size_t used = 0;
   size_t foreign = 0;
-  size_t charged() const { return used + foreign; }
+  size_t charged() const {
+    return used + foreign;
+  }
 };
 
 Device devices[kMaxDevices];
@@ -67,28 +69,36 @@ std::atomic<long> allocations_to_skip{0}, allocations_to_fail{0};
 // over must not need a change in the user's script.
 void switchOffCudnnInPytorch() {
   void* library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) return;
-  auto context = reinterpret_cast<void* (*)()>(dlsym(library, "_ZN2at13globalContextEv"));  // at::globalContext()
-  for (const char* setter : {"_ZN2at7Context19setUserEnabledCuDNNEb",  // at::Context::setUserEnabledCuDNN(bool)
-                             "_ZN2at7Context14setSDPUseCuDNNEb"}) {    // at::Context::setSDPUseCuDNN(bool)
+  if (!library)
+    return;
+  auto context = reinterpret_cast<void* (*)()>(dlsym(library, "_ZN2at13globalContextEv")); // at::globalContext()
+  for (const char* setter :
+       {"_ZN2at7Context19setUserEnabledCuDNNEb", // at::Context::setUserEnabledCuDNN(bool)
+        "_ZN2at7Context14setSDPUseCuDNNEb"}) { // at::Context::setSDPUseCuDNN(bool)
     auto set = reinterpret_cast<void (*)(void*, bool)>(dlsym(library, setter));
-    if (context && set) set(context(), false);
+    if (context && set)
+      set(context(), false);
   }
   dlclose(library);
 }
 
 bool injectedFailure() {
-  if (allocations_to_fail.load(std::memory_order_relaxed) <= 0) return false;
-  if (allocations_to_skip.fetch_sub(1) > 0) return false;
+  if (allocations_to_fail.load(std::memory_order_relaxed) <= 0)
+    return false;
+  if (allocations_to_skip.fetch_sub(1) > 0)
+    return false;
   return allocations_to_fail.fetch_sub(1) > 0;
 }
 
-}  // namespace
+} // namespace
 
-bool isActive(int device) { return devices[device].active; }
+bool isActive(int device) {
+  return devices[device].active;
+}
 
 void activateDevice(int device) {
-  if (devices[device].active.load(std::memory_order_acquire)) return;
+  if (devices[device].active.load(std::memory_order_acquire))
+    return;
   static std::once_flag once;
   std::call_once(once, switchOffCudnnInPytorch);
   devices[device].active = true;
@@ -102,10 +112,12 @@ void getMemoryInfo(int device, size_t* free, size_t* total) {
 
 bool charge(int device, size_t bytes) {
   activateDevice(device);
-  if (injectedFailure()) return false;
+  if (injectedFailure())
+    return false;
   Lock lock(modelMutex());
   Device& d = devices[device];
-  if (d.charged() + bytes > settings().memory_bytes) return false;
+  if (d.charged() + bytes > settings().memory_bytes)
+    return false;
   d.used += bytes;
   return true;
 }
@@ -115,7 +127,7 @@ void discharge(int device, size_t bytes) {
   devices[device].used -= bytes;
 }
 
-}  // namespace fakecuda
+} // namespace fakecuda
 
 // ------------------------------------------------------ control: the machine
 
@@ -125,7 +137,9 @@ static std::atomic<const char*> last_unimplemented{""};
 
 extern "C" {
 
-int fakecuda_is_active(void) { return 1; }
+int fakecuda_is_active(void) {
+  return 1;
+}
 
 size_t fakecuda_used_bytes(int device) {
   Lock lock(modelMutex());
@@ -143,22 +157,39 @@ void fakecuda_fail_allocations(long skip, long count) {
 }
 
 uint64_t fakecuda_counter(const char* name) {
-  static const char* const names[] = {"malloc",      "free",         "launch",       "copy",
-                                      "memset",      "event_record", "event_query",  "event_sync",
-                                      "stream_sync", "device_sync",  "host_alloc",   "host_free",
-                                      "vmm_map",     "vmm_unmap",    "graph_launch", "unimplemented"};
+  static const char* const names[] = {
+      "malloc",
+      "free",
+      "launch",
+      "copy",
+      "memset",
+      "event_record",
+      "event_query",
+      "event_sync",
+      "stream_sync",
+      "device_sync",
+      "host_alloc",
+      "host_free",
+      "vmm_map",
+      "vmm_unmap",
+      "graph_launch",
+      "unimplemented"};
   static_assert(std::size(names) == static_cast<size_t>(Count::End));
   for (size_t i = 0; i < std::size(names); ++i)
-    if (!std::strcmp(name, names[i])) return counters[i];
+    if (!std::strcmp(name, names[i]))
+      return counters[i];
   return UINT64_MAX;
 }
 
-const char* fakecuda_last_unimplemented(void) { return last_unimplemented; }
+const char* fakecuda_last_unimplemented(void) {
+  return last_unimplemented;
+}
 
 int fakecuda_unimplemented(const char* api) {
   count(Count::Unimplemented);
-  if (last_unimplemented.exchange(api) != api) std::fprintf(stderr, "[fakecuda] %s is not provided\n", api);
+  if (last_unimplemented.exchange(api) != api)
+    std::fprintf(stderr, "[fakecuda] %s is not provided\n", api);
   return cudaErrorNotSupported;
 }
 
-}  // extern "C"
+} // extern "C"

@@ -19,7 +19,8 @@ size_t pinned = 0;
 const std::pair<const uintptr_t, Allocation>* lookup(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   auto next = allocations().upper_bound(address);
-  if (next == allocations().begin()) return nullptr;
+  if (next == allocations().begin())
+    return nullptr;
   --next;
   return address - next->first < next->second.size ? &*next : nullptr;
 }
@@ -29,37 +30,45 @@ bool onDevice(const void* pointer) {
   return entry && entry->second.onDevice();
 }
 
-}  // namespace
+} // namespace
 
 void* mapPages(size_t bytes, size_t alignment) {
   const size_t length = bytes + alignment;
   void* raw = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) return nullptr;
+  if (raw == MAP_FAILED)
+    return nullptr;
   const auto start = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t base = roundUp(start, alignment);
   const uintptr_t end = base + bytes;
-  if (base > start) munmap(raw, base - start);
-  if (start + length > end) munmap(reinterpret_cast<void*>(end), start + length - end);
+  if (base > start)
+    munmap(raw, base - start);
+  if (start + length > end)
+    munmap(reinterpret_cast<void*>(end), start + length - end);
   void* result = reinterpret_cast<void*>(base);
   // A stray touch must cost 4 KiB of this machine, not 2 MiB.
   madvise(result, bytes, MADV_NOHUGEPAGE);
   return result;
 }
 
-void unmapPages(void* base, size_t bytes) { munmap(base, bytes); }
+void unmapPages(void* base, size_t bytes) {
+  munmap(base, bytes);
+}
 
 void addAllocation(void* base, Allocation allocation) {
   Lock lock(modelMutex());
-  if (allocation.kind == MemoryKind::Pinned) pinned += allocation.size;
+  if (allocation.kind == MemoryKind::Pinned)
+    pinned += allocation.size;
   allocations()[reinterpret_cast<uintptr_t>(base)] = allocation;
 }
 
 bool removeAllocation(const void* base, Allocation* removed) {
   Lock lock(modelMutex());
   auto found = allocations().find(reinterpret_cast<uintptr_t>(base));
-  if (found == allocations().end()) return false;
+  if (found == allocations().end())
+    return false;
   *removed = found->second;
-  if (removed->kind == MemoryKind::Pinned) pinned -= removed->size;
+  if (removed->kind == MemoryKind::Pinned)
+    pinned -= removed->size;
   allocations().erase(found);
   return true;
 }
@@ -67,9 +76,11 @@ bool removeAllocation(const void* base, Allocation* removed) {
 bool findAllocation(const void* pointer, Allocation* found, void** base) {
   Lock lock(modelMutex());
   const auto* entry = lookup(pointer);
-  if (!entry) return false;
+  if (!entry)
+    return false;
   *found = entry->second;
-  if (base) *base = reinterpret_cast<void*>(entry->first);
+  if (base)
+    *base = reinterpret_cast<void*>(entry->first);
   return true;
 }
 
@@ -89,7 +100,7 @@ namespace {
 
 struct Pool {
   PoolStatistics statistics{};
-  std::multimap<size_t, void*> cached;  // by size
+  std::multimap<size_t, void*> cached; // by size
 };
 
 Pool& poolOf(int device) {
@@ -97,9 +108,11 @@ Pool& poolOf(int device) {
   return pools[device];
 }
 
-}  // namespace
+} // namespace
 
-PoolStatistics& poolStatistics(int device) { return poolOf(device).statistics; }
+PoolStatistics& poolStatistics(int device) {
+  return poolOf(device).statistics;
+}
 
 void* poolAllocate(int device, size_t bytes) {
   Pool& pool = poolOf(device);
@@ -118,7 +131,8 @@ void* poolAllocate(int device, size_t bytes) {
   if (!base) {
     if (!charge(device, size)) {
       poolTrim(device, 0);
-      if (!charge(device, size)) return nullptr;
+      if (!charge(device, size))
+        return nullptr;
     }
     base = mapPages(size, 4096);
     if (!base) {
@@ -138,7 +152,8 @@ void* poolAllocate(int device, size_t bytes) {
 
 bool poolFree(void* pointer) {
   Allocation allocation;
-  if (!removeAllocation(pointer, &allocation)) return false;
+  if (!removeAllocation(pointer, &allocation))
+    return false;
   Pool& pool = poolOf(allocation.device);
   Lock lock(modelMutex());
   pool.statistics.used -= allocation.size;
@@ -162,6 +177,8 @@ void poolTrim(int device, size_t keep_bytes) {
   discharge(device, released);
 }
 
-}  // namespace fakecuda
+} // namespace fakecuda
 
-extern "C" size_t fakecuda_pinned_bytes(void) { return fakecuda::pinnedBytes(); }
+extern "C" size_t fakecuda_pinned_bytes(void) {
+  return fakecuda::pinnedBytes();
+}

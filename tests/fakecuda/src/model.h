@@ -21,15 +21,17 @@
 namespace fakecuda {
 
 constexpr int kMaxDevices = 16;
-constexpr size_t kDriverPage = size_t{2} << 20;  // granularity of device memory
+constexpr size_t kDriverPage = size_t{2} << 20; // granularity of device memory
 
-inline size_t roundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline size_t roundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // ---------------------------------------------------------------- settings
 
-struct Settings {  // from the environment, see README.md
+struct Settings { // from the environment, see README.md
   int devices;
-  size_t memory_bytes;  // per device
+  size_t memory_bytes; // per device
   int capability_major, capability_minor;
   int multiprocessors;
 };
@@ -57,8 +59,12 @@ enum class Count {
   End
 };
 extern std::atomic<uint64_t> counters[static_cast<int>(Count::End)];
-inline void count(Count which) { counters[static_cast<int>(which)].fetch_add(1, std::memory_order_relaxed); }
-inline uint64_t counter(Count which) { return counters[static_cast<int>(which)].load(std::memory_order_relaxed); }
+inline void count(Count which) {
+  counters[static_cast<int>(which)].fetch_add(1, std::memory_order_relaxed);
+}
+inline uint64_t counter(Count which) {
+  return counters[static_cast<int>(which)].load(std::memory_order_relaxed);
+}
 
 // One lock for everything that is not an atomic.  A leaf: nothing is called
 // under it.
@@ -70,7 +76,7 @@ using Lock = std::lock_guard<std::mutex>;
 // Completion state of a stream.  Outlives the stream, because events refer to
 // it.  `submitted` and `stalled` are all that a launch touches.
 struct Timeline {
-  struct Wait {  // work after `position` needs `target` of another timeline
+  struct Wait { // work after `position` needs `target` of another timeline
     uint64_t position;
     std::shared_ptr<Timeline> other;
     uint64_t target;
@@ -78,13 +84,13 @@ struct Timeline {
   std::atomic<uint64_t> submitted{0};
   std::atomic<bool> stalled{false};
   std::atomic<bool> has_waits{false};
-  uint64_t completed = 0;  // meaningful while stalled
+  uint64_t completed = 0; // meaningful while stalled
   std::vector<Wait> waits;
 };
 
 struct GraphNode {
   std::vector<GraphNode*> dependencies;
-  std::function<void()> effect;  // empty for kernels
+  std::function<void()> effect; // empty for kernels
 };
 
 struct Graph {
@@ -108,14 +114,14 @@ struct Stream {
   int device;
   std::shared_ptr<Timeline> timeline = std::make_shared<Timeline>();
   std::atomic<Capture*> capture{nullptr};
-  std::vector<GraphNode*> capture_tail;  // what the next node depends on
+  std::vector<GraphNode*> capture_tail; // what the next node depends on
 };
 
 struct Event {
   unsigned flags;
-  std::shared_ptr<Timeline> timeline;  // null: never recorded
+  std::shared_ptr<Timeline> timeline; // null: never recorded
   uint64_t position = 0;
-  uint64_t capture_id = 0;  // nonzero: recorded inside that capture
+  uint64_t capture_id = 0; // nonzero: recorded inside that capture
   std::vector<GraphNode*> capture_tail;
   std::chrono::steady_clock::time_point time;
 };
@@ -133,10 +139,10 @@ void addWait(Stream&, const Event&);
 
 // ----------------------------------------------------------------- capture
 
-Capture* findCapture(uint64_t id);  // model lock held
+Capture* findCapture(uint64_t id); // model lock held
 cudaError_t beginCapture(Stream&, cudaStreamCaptureMode);
 cudaError_t endCapture(Stream&, Graph** graph);
-void joinCapture(Stream&, Capture&);  // model lock held
+void joinCapture(Stream&, Capture&); // model lock held
 // False while a capture forbids potentially unsafe calls on this thread;
 // as on a real device, asking then also invalidates that capture.
 bool unsafeCallAllowed();
@@ -164,10 +170,12 @@ struct Allocation {
   size_t size;
   int device;
   MemoryKind kind;
-  bool onDevice() const { return kind != MemoryKind::Pinned; }
+  bool onDevice() const {
+    return kind != MemoryKind::Pinned;
+  }
 };
 
-void activateDevice(int device);  // "creates the primary context"
+void activateDevice(int device); // "creates the primary context"
 bool isActive(int device);
 void getMemoryInfo(int device, size_t* free, size_t* total);
 
@@ -175,7 +183,7 @@ void getMemoryInfo(int device, size_t* free, size_t* total);
 bool charge(int device, size_t bytes);
 void discharge(int device, size_t bytes);
 
-void* mapPages(size_t bytes, size_t alignment);  // zeroed, unreserved
+void* mapPages(size_t bytes, size_t alignment); // zeroed, unreserved
 void unmapPages(void* base, size_t bytes);
 
 void addAllocation(void* base, Allocation);
@@ -204,7 +212,7 @@ cudaError_t fill(void* target, int value, size_t bytes, Stream&);
 
 extern thread_local int current_device;
 
-}  // namespace fakecuda
+} // namespace fakecuda
 
 // Shared with the generated stubs.
 extern "C" {

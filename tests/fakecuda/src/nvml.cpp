@@ -15,26 +15,32 @@ namespace {
 
 enum Result { Success = 0, InvalidArgument = 2, NotSupported = 3, InsufficientSize = 7 };
 
-struct ProcessInfo {  // nvmlProcessInfo_v1_t
+struct ProcessInfo { // nvmlProcessInfo_v1_t
   unsigned pid;
   unsigned long long used_bytes;
 };
 
-struct Memory {  // nvmlMemory_t
+struct Memory { // nvmlMemory_t
   unsigned long long total, free, used;
 };
 
-constexpr unsigned kForeignProcess = 1;  // stands for all other processes
+constexpr unsigned kForeignProcess = 1; // stands for all other processes
 
 // A device handle is the device number plus one.
-int deviceOf(void* handle) { return int(reinterpret_cast<uintptr_t>(handle)) - 1; }
+int deviceOf(void* handle) {
+  return int(reinterpret_cast<uintptr_t>(handle)) - 1;
+}
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
-int nvmlInit_v2() { return Success; }
-int nvmlInit() { return Success; }
+int nvmlInit_v2() {
+  return Success;
+}
+int nvmlInit() {
+  return Success;
+}
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = CUDART_VERSION;
   return Success;
@@ -46,14 +52,16 @@ int nvmlDeviceGetCount_v2(unsigned* devices) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
-  if (int(index) >= settings().devices) return InvalidArgument;
+  if (int(index) >= settings().devices)
+    return InvalidArgument;
   *handle = reinterpret_cast<void*>(uintptr_t{index} + 1);
   return Success;
 }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* text, void** handle) {
   unsigned domain, bus;
-  if (std::sscanf(text, "%x:%x", &domain, &bus) != 2 || bus == 0) return InvalidArgument;
+  if (std::sscanf(text, "%x:%x", &domain, &bus) != 2 || bus == 0)
+    return InvalidArgument;
   return nvmlDeviceGetHandleByIndex_v2(bus - 1, handle);
 }
 
@@ -66,15 +74,23 @@ int nvmlDeviceGetComputeRunningProcesses(void* handle, unsigned* amount, Process
   const unsigned needed = foreign ? 2 : 1;
   const bool fits = *amount >= needed;
   *amount = needed;
-  if (!fits) return InsufficientSize;
-  if (foreign) *processes++ = {kForeignProcess, foreign};
+  if (!fits)
+    return InsufficientSize;
+  if (foreign)
+    *processes++ = {kForeignProcess, foreign};
   *processes = {unsigned(getpid()), own};
   return Success;
 }
 
-int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) { return NotSupported; }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return NotSupported; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
+  return NotSupported;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
+  return NotSupported;
+}
 // Success with the record untouched: its state says "not supported" already.
-int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return Success; }
+int nvmlDeviceGetGpuFabricInfoV(void*, void*) {
+  return Success;
+}
 
-}  // extern "C"
+} // extern "C"

@@ -42,18 +42,21 @@ const ErrorText error_texts[] = {
     ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
     ERROR(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"),
     ERROR(cudaErrorStreamCaptureUnmatched, "capture was not initiated in this stream"),
-    ERROR(cudaErrorStreamCaptureWrongThread,
-          "attempt to terminate a thread-local capture sequence from another "
-          "thread"),
-    ERROR(cudaErrorCapturedEvent,
-          "operation not permitted on an event last recorded in a capturing "
-          "stream"),
+    ERROR(
+        cudaErrorStreamCaptureWrongThread,
+        "attempt to terminate a thread-local capture sequence from another "
+        "thread"),
+    ERROR(
+        cudaErrorCapturedEvent,
+        "operation not permitted on an event last recorded in a capturing "
+        "stream"),
 };
 #undef ERROR
 
 const ErrorText* findError(cudaError_t code) {
   for (const auto& entry : error_texts)
-    if (entry.code == code) return &entry;
+    if (entry.code == code)
+      return &entry;
   return nullptr;
 }
 
@@ -63,8 +66,10 @@ struct SharedMemory {
 };
 SharedMemory sharedMemory() {
   const auto& s = settings();
-  if (s.capability_major >= 9 && s.capability_major < 12) return {233472, 232448};
-  if (s.capability_major == 8 && s.capability_minor == 0) return {167936, 166912};
+  if (s.capability_major >= 9 && s.capability_major < 12)
+    return {233472, 232448};
+  if (s.capability_major == 8 && s.capability_minor == 0)
+    return {167936, 166912};
   return {102400, 101376};
 }
 
@@ -129,7 +134,7 @@ int attribute(cudaDeviceAttr which) {
   }
 }
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
@@ -141,7 +146,9 @@ cudaError_t cudaGetLastError() {
   return error;
 }
 
-cudaError_t cudaPeekAtLastError() { return last_error; }
+cudaError_t cudaPeekAtLastError() {
+  return last_error;
+}
 
 const char* cudaGetErrorString(cudaError_t code) {
   const ErrorText* entry = findError(code);
@@ -166,14 +173,16 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (!isDevice(device)) return report(cudaErrorInvalidDevice);
+  if (!isDevice(device))
+    return report(cudaErrorInvalidDevice);
   current_device = device;
   activateDevice(device);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
-  if (!isDevice(device)) return report(cudaErrorInvalidDevice);
+  if (!isDevice(device))
+    return report(cudaErrorInvalidDevice);
   const auto& s = settings();
   std::memset(p, 0, sizeof *p);
   std::snprintf(p->name, sizeof p->name, "Fake CUDA Device sm_%d%d", s.capability_major, s.capability_minor);
@@ -212,19 +221,23 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
-  if (!isDevice(device)) return report(cudaErrorInvalidDevice);
+  if (!isDevice(device))
+    return report(cudaErrorInvalidDevice);
   *value = attribute(which);
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least) *least = 0;
-  if (greatest) *greatest = -5;
+  if (least)
+    *least = 0;
+  if (greatest)
+    *greatest = -5;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
-  if (!isDevice(device) || !isDevice(peer)) return report(cudaErrorInvalidDevice);
+  if (!isDevice(device) || !isDevice(peer))
+    return report(cudaErrorInvalidDevice);
   *possible = device != peer;
   return cudaSuccess;
 }
@@ -238,15 +251,20 @@ cudaError_t cudaDeviceSynchronize() {
   REFUSE_WHILE_CAPTURING();
   activateDevice(current_device);
   completeDevice(current_device);
-  std::this_thread::yield();  // waiting for a device lets other threads run
+  std::this_thread::yield(); // waiting for a device lets other threads run
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
-                                             cudaDriverEntryPointQueryResult* status) {
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol,
+    void** function,
+    unsigned,
+    unsigned long long,
+    cudaDriverEntryPointQueryResult* status) {
   *function = fakecuda_find_driver_function(symbol);
-  if (status) *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  if (status)
+    *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 
-}  // extern "C"
+} // extern "C"

@@ -7,9 +7,11 @@ using namespace fakecuda;
 
 namespace {
 
-Graph* toGraph(cudaGraph_t handle) { return reinterpret_cast<Graph*>(handle); }
+Graph* toGraph(cudaGraph_t handle) {
+  return reinterpret_cast<Graph*>(handle);
+}
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
@@ -36,21 +38,32 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges, size_t* amount) {
+cudaError_t cudaStreamGetCaptureInfo(
+    cudaStream_t handle,
+    cudaStreamCaptureStatus* status,
+    unsigned long long* id,
+    cudaGraph_t* graph,
+    const cudaGraphNode_t** dependencies,
+    const cudaGraphEdgeData** edges,
+    size_t* amount) {
   Stream& stream = resolveStream(handle);
   Lock lock(modelMutex());
   const Capture* capture = stream.capture;
-  *status = !capture               ? cudaStreamCaptureStatusNone
-            : capture->invalidated ? cudaStreamCaptureStatusInvalidated
-                                   : cudaStreamCaptureStatusActive;
-  if (edges) *edges = nullptr;
-  if (!capture) return cudaSuccess;
-  if (id) *id = capture->id;
-  if (graph) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
-  if (dependencies) *dependencies = reinterpret_cast<const cudaGraphNode_t*>(stream.capture_tail.data());
-  if (amount) *amount = stream.capture_tail.size();
+  *status = !capture         ? cudaStreamCaptureStatusNone
+      : capture->invalidated ? cudaStreamCaptureStatusInvalidated
+                             : cudaStreamCaptureStatusActive;
+  if (edges)
+    *edges = nullptr;
+  if (!capture)
+    return cudaSuccess;
+  if (id)
+    *id = capture->id;
+  if (graph)
+    *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
+  if (dependencies)
+    *dependencies = reinterpret_cast<const cudaGraphNode_t*>(stream.capture_tail.data());
+  if (amount)
+    *amount = stream.capture_tail.size();
   return cudaSuccess;
 }
 
@@ -80,7 +93,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
   submitKernel(stream);
   if (!stream.capture)
     for (const auto& node : reinterpret_cast<Graph*>(executable)->nodes)
-      if (node->effect) node->effect();
+      if (node->effect)
+        node->effect();
   return cudaSuccess;
 }
 
@@ -94,4 +108,4 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 
-}  // extern "C"
+} // extern "C"

@@ -24,19 +24,21 @@ cudaError_t launch(dim3 grid, dim3 block, cudaStream_t handle) {
   return cudaSuccess;
 }
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
 // ------------------------------------------------------------ registration
 
 void** __cudaRegisterFatBinary(void*) {
-  static void* handle;  // never looked into
+  static void* handle; // never looked into
   return &handle;
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
-char __cudaInitModule(void**) { return 1; }
+char __cudaInitModule(void**) {
+  return 1;
+}
 
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*) {}
 
@@ -89,11 +91,13 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   return cudaSuccess;
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, size_t, unsigned) {
   *blocks = 2;
   return cudaSuccess;
 }
 
-}  // extern "C"
+} // extern "C"

@@ -12,12 +12,15 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   count(Count::Malloc);
-  if (!pointer) return report(cudaErrorInvalidValue);
+  if (!pointer)
+    return report(cudaErrorInvalidValue);
   *pointer = nullptr;
   REFUSE_WHILE_CAPTURING();
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0)
+    return cudaSuccess;
   const size_t size = roundUp(bytes, kDriverPage);
-  if (size < bytes || !charge(current_device, size)) return report(cudaErrorMemoryAllocation);
+  if (size < bytes || !charge(current_device, size))
+    return report(cudaErrorMemoryAllocation);
   *pointer = mapPages(size, kDriverPage);
   if (!*pointer) {
     discharge(current_device, size);
@@ -30,17 +33,20 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 cudaError_t cudaFree(void* pointer) {
   count(Count::Free);
   activateDevice(current_device);
-  if (!pointer) return cudaSuccess;
+  if (!pointer)
+    return cudaSuccess;
   REFUSE_WHILE_CAPTURING();
   Allocation allocation;
   void* base;
-  if (!findAllocation(pointer, &allocation, &base) || base != pointer) return report(cudaErrorInvalidValue);
+  if (!findAllocation(pointer, &allocation, &base) || base != pointer)
+    return report(cudaErrorInvalidValue);
   if (allocation.kind == MemoryKind::Pool) {
     poolFree(pointer);
     return cudaSuccess;
   }
-  if (allocation.kind != MemoryKind::Device) return report(cudaErrorInvalidValue);
-  completeDevice(allocation.device);  // cudaFree waits for the device
+  if (allocation.kind != MemoryKind::Device)
+    return report(cudaErrorInvalidValue);
+  completeDevice(allocation.device); // cudaFree waits for the device
   removeAllocation(pointer, &allocation);
   unmapPages(pointer, allocation.size);
   discharge(allocation.device, allocation.size);
@@ -56,11 +62,16 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 // ------------------------------------------------------------------- pools
 
 // A pool handle is the device number plus one.
-static cudaMemPool_t poolHandle(int device) { return reinterpret_cast<cudaMemPool_t>(uintptr_t(device) + 1); }
-static int poolDevice(cudaMemPool_t pool) { return int(reinterpret_cast<uintptr_t>(pool)) - 1; }
+static cudaMemPool_t poolHandle(int device) {
+  return reinterpret_cast<cudaMemPool_t>(uintptr_t(device) + 1);
+}
+static int poolDevice(cudaMemPool_t pool) {
+  return int(reinterpret_cast<uintptr_t>(pool)) - 1;
+}
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  if (!isDevice(device)) return report(cudaErrorInvalidDevice);
+  if (!isDevice(device))
+    return report(cudaErrorInvalidDevice);
   *pool = poolHandle(device);
   return cudaSuccess;
 }
@@ -69,18 +80,22 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
   count(Count::Malloc);
   Stream& stream = resolveStream(handle);
   *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0)
+    return cudaSuccess;
   *pointer = poolAllocate(stream.device, bytes);
   return *pointer ? cudaSuccess : report(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) {
   count(Count::Free);
-  if (!pointer) return cudaSuccess;
+  if (!pointer)
+    return cudaSuccess;
   Allocation allocation;
   void* base;
-  if (!findAllocation(pointer, &allocation, &base) || base != pointer) return report(cudaErrorInvalidValue);
-  if (allocation.kind != MemoryKind::Pool) return cudaFree(pointer);
+  if (!findAllocation(pointer, &allocation, &base) || base != pointer)
+    return report(cudaErrorInvalidValue);
+  if (allocation.kind != MemoryKind::Pool)
+    return cudaFree(pointer);
   poolFree(pointer);
   return cudaSuccess;
 }
@@ -112,7 +127,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, v
   if (const uint64_t* field = poolAttribute(poolStatistics(poolDevice(pool)), which))
     std::memcpy(value, field, sizeof *field);
   else
-    *static_cast<int*>(value) = 1;  // the reuse policies
+    *static_cast<int*>(value) = 1; // the reuse policies
   return cudaSuccess;
 }
 
@@ -123,7 +138,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, v
     case cudaMemPoolAttrReleaseThreshold:
       std::memcpy(&statistics.release_threshold, value, 8);
       break;
-    case cudaMemPoolAttrReservedMemHigh:  // setting a peak resets it
+    case cudaMemPoolAttrReservedMemHigh: // setting a peak resets it
       statistics.reserved_high = statistics.reserved;
       break;
     case cudaMemPoolAttrUsedMemHigh:
@@ -145,18 +160,21 @@ cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
   count(Count::HostAlloc);
   *pointer = nullptr;
   REFUSE_WHILE_CAPTURING();
-  if (bytes == 0) return cudaSuccess;
+  if (bytes == 0)
+    return cudaSuccess;
   activateDevice(current_device);
   const size_t size = roundUp(bytes, 4096);
   *pointer = mapPages(size, 4096);
-  if (!*pointer) return report(cudaErrorMemoryAllocation);
+  if (!*pointer)
+    return report(cudaErrorMemoryAllocation);
   addAllocation(*pointer, {size, current_device, MemoryKind::Pinned});
   return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
   count(Count::HostFree);
-  if (!pointer) return cudaSuccess;
+  if (!pointer)
+    return cudaSuccess;
   Allocation allocation;
   void* base;
   if (!findAllocation(pointer, &allocation, &base) || base != pointer || allocation.kind != MemoryKind::Pinned)
@@ -172,7 +190,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   attributes->device = cudaInvalidDeviceId;
   attributes->type = cudaMemoryTypeUnregistered;
   Allocation allocation;
-  if (!findAllocation(pointer, &allocation, nullptr)) return cudaSuccess;
+  if (!findAllocation(pointer, &allocation, nullptr))
+    return cudaSuccess;
   attributes->device = allocation.device;
   attributes->devicePointer = const_cast<void*>(pointer);
   attributes->type = cudaMemoryTypeHost;
@@ -195,4 +214,4 @@ cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t 
   return report(fill(target, value, bytes, stream));
 }
 
-}  // extern "C"
+} // extern "C"

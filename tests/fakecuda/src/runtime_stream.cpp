@@ -7,9 +7,11 @@ using namespace fakecuda;
 
 namespace {
 
-Event* toEvent(cudaEvent_t handle) { return reinterpret_cast<Event*>(handle); }
+Event* toEvent(cudaEvent_t handle) {
+  return reinterpret_cast<Event*>(handle);
+}
 
-}  // namespace
+} // namespace
 
 extern "C" {
 
@@ -22,7 +24,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   Stream& stream = resolveStream(handle);
-  if (stream.capture) return report(cudaErrorStreamCaptureUnsupported);
+  if (stream.capture)
+    return report(cudaErrorStreamCaptureUnsupported);
   REFUSE_WHILE_CAPTURING();
   return isReached(stream.timeline, stream.timeline->submitted) ? cudaSuccess : report(cudaErrorNotReady);
 }
@@ -30,7 +33,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   count(Count::StreamSync);
   Stream& stream = resolveStream(handle);
-  if (stream.capture) return report(cudaErrorStreamCaptureUnsupported);
+  if (stream.capture)
+    return report(cudaErrorStreamCaptureUnsupported);
   REFUSE_WHILE_CAPTURING();
   complete(stream.timeline, stream.timeline->submitted);
   return cudaSuccess;
@@ -47,7 +51,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
-  if (!handle) return report(cudaErrorInvalidResourceHandle);
+  if (!handle)
+    return report(cudaErrorInvalidResourceHandle);
   delete toEvent(handle);
   return cudaSuccess;
 }
@@ -57,7 +62,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
   Stream& stream = resolveStream(stream_handle);
   Event& event = *toEvent(handle);
   if (Capture* capture = stream.capture) {
-    if (flags & cudaEventRecordExternal) appendNode(stream, *capture, nullptr);
+    if (flags & cudaEventRecordExternal)
+      appendNode(stream, *capture, nullptr);
     Lock lock(modelMutex());
     event.capture_id = capture->id;
     event.capture_tail = stream.capture_tail;
@@ -68,7 +74,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
   event.capture_tail.clear();
   event.timeline = stream.timeline;
   event.position = stream.timeline->submitted.fetch_add(1) + 1;
-  if (!(event.flags & cudaEventDisableTiming)) event.time = std::chrono::steady_clock::now();
+  if (!(event.flags & cudaEventDisableTiming))
+    event.time = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
 
@@ -79,18 +86,22 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   count(Count::EventQuery);
   Event& event = *toEvent(handle);
-  if (event.capture_id) return report(cudaErrorCapturedEvent);
+  if (event.capture_id)
+    return report(cudaErrorCapturedEvent);
   REFUSE_WHILE_CAPTURING();
-  if (!event.timeline || isReached(event.timeline, event.position)) return cudaSuccess;
+  if (!event.timeline || isReached(event.timeline, event.position))
+    return cudaSuccess;
   return report(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   count(Count::EventSync);
   Event& event = *toEvent(handle);
-  if (event.capture_id) return report(cudaErrorCapturedEvent);
+  if (event.capture_id)
+    return report(cudaErrorCapturedEvent);
   REFUSE_WHILE_CAPTURING();
-  if (event.timeline) complete(event.timeline, event.position);
+  if (event.timeline)
+    complete(event.timeline, event.position);
   return cudaSuccess;
 }
 
@@ -98,7 +109,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   const Event &a = *toEvent(start), &b = *toEvent(stop);
   if (!a.timeline || !b.timeline || ((a.flags | b.flags) & cudaEventDisableTiming))
     return report(cudaErrorInvalidResourceHandle);
-  if (!isReached(a.timeline, a.position) || !isReached(b.timeline, b.position)) return report(cudaErrorNotReady);
+  if (!isReached(a.timeline, a.position) || !isReached(b.timeline, b.position))
+    return report(cudaErrorNotReady);
   *milliseconds = std::chrono::duration<float, std::milli>(b.time - a.time).count();
   return cudaSuccess;
 }
@@ -109,16 +121,19 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
   if (event.capture_id) {
     Lock lock(modelMutex());
     Capture* capture = findCapture(event.capture_id);
-    if (!capture) return report(cudaErrorCapturedEvent);
-    if (stream.capture && stream.capture != capture) return report(cudaErrorStreamCaptureUnmatched);
+    if (!capture)
+      return report(cudaErrorCapturedEvent);
+    if (stream.capture && stream.capture != capture)
+      return report(cudaErrorStreamCaptureUnmatched);
     joinCapture(stream, *capture);
     for (GraphNode* node : event.capture_tail)
       if (std::find(stream.capture_tail.begin(), stream.capture_tail.end(), node) == stream.capture_tail.end())
         stream.capture_tail.push_back(node);
     return cudaSuccess;
   }
-  if (!stream.capture) addWait(stream, event);
+  if (!stream.capture)
+    addWait(stream, event);
   return cudaSuccess;
 }
 
-}  // extern "C"
+} // extern "C"

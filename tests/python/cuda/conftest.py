@@ -1,6 +1,6 @@
 """The CUDA room against the real caching allocator: over the fake CUDA runtime, or on a GPU.
 
-    python tests/fakecuda/launch.py python -m pytest tests/python/cuda
+python tests/fakecuda/launch.py python -m pytest tests/python/cuda
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cuda_world import CUDA_BUILD, FAKECUDA_FOLDER, allocator_slot, why_not  # noqa: E402
+from cuda_world import CUDA_BUILD, FAKECUDA_FOLDER, allocator_slot, why_not
 
 # No tests of a torch that has no CUDA; only the headers are there.
 collect_ignore_glob = [] if CUDA_BUILD else ["test_[!w]*.py"]

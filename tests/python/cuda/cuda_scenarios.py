@@ -1,4 +1,4 @@
-"""What a program may do to CUDA memory. Each scenario is a generator that yields wherever the ledger must be exact."""
+"""What a program may do to CUDA memory. Each scenario yields wherever the ledger must be exact."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def memory_pool() -> Iterator[None]:
 
 @scenario
 def checkpoint_of_a_pool_restored() -> Iterator[None]:
-    """What graph trees do: a pool is put back into a former state, its blocks are born again without an allocation."""
+    """What graph trees do: a pool returns to a former state, its blocks are born again unallocated."""
     device, stream = torch.cuda.current_device(), torch.cuda.Stream()
     pool = torch.cuda.graph_pool_handle()
     with torch.cuda.stream(stream):

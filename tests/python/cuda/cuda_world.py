@@ -21,7 +21,11 @@ __all__ = ["CUDA_BUILD", "FAKECUDA_FOLDER", "allocator_slot", "fakecuda", "stall
 def is_cuda_build() -> bool:
     """Whether there is a torch, and it has CUDA. Without importing it: that takes seconds."""
     spec = importlib.util.find_spec("torch")
-    return spec is not None and spec.origin is not None and Path(spec.origin, "../lib/libtorch_cuda.so").resolve().exists()
+    return (
+        spec is not None
+        and spec.origin is not None
+        and Path(spec.origin, "../lib/libtorch_cuda.so").resolve().exists()
+    )
 
 
 CUDA_BUILD = is_cuda_build()

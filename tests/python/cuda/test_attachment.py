@@ -79,7 +79,8 @@ def test_displaced_by_another_tool(cuda):
     cuda.attach()
     slot.value = theirs
     tracking, wrapped, _, why = cuda.status()
-    assert (tracking, wrapped) == ("exact", False) and "another tool" in why
+    assert (tracking, wrapped) == ("exact", False)
+    assert "another tool" in why
     x = torch.empty(1234, device="cuda")
     assert cuda.reconcile(0) == (0, 0, 0, 0, 0)
     cuda.detach()

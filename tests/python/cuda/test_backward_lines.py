@@ -95,7 +95,6 @@ def test_every_block_of_a_transformer_step(user_lines):
         look(None)
         assert len(born) > 40
         without = [group for group in born.values() if not text(group[4])]
-        # cuBLAS takes its workspace for the engine's thread in the first backward; it has a line like all others.
         assert without == []
 
 
@@ -111,7 +110,7 @@ def test_gradients_name_their_operation(user_lines):
 
 
 def test_four_threads_at_once(user_lines):
-    """Sequence numbers of autograd nodes count for each thread: they overlap, and lines must not be mixed up."""
+    """Each thread numbers its own autograd nodes: the numbers overlap, lines must not be mixed up."""
     core, text = user_lines, text_of(user_lines)
     wrong: list[str] = []
     barrier = threading.Barrier(4)

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.usefixtures("needs_cuda")
 
 if torch.version.cuda is not None:
     from cuda_scenarios import SCENARIOS
+
     from leakguard._native import core
 else:
     SCENARIOS = {}
@@ -19,7 +20,10 @@ else:
 def held_by_allocator() -> dict[tuple[str, int], tuple[int, bool]]:
     """(device, address) -> (requested bytes, a stream still uses it), as torch tells it."""
     return {
-        (f"cuda:{segment['device']}", block["address"]): (block["requested_size"], block["state"] == "active_pending_free")
+        (f"cuda:{segment['device']}", block["address"]): (
+            block["requested_size"],
+            block["state"] == "active_pending_free",
+        )
         for segment in torch.cuda.memory_snapshot()
         for block in segment["blocks"]
         if block["state"] != "inactive"

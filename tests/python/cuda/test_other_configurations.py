@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cuda_world import fakecuda
 import pytest
+from cuda_world import fakecuda
 
 CONFIGURATIONS = {
     "expandable segments": {"PYTORCH_ALLOC_CONF": "expandable_segments:True"},

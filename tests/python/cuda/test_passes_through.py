@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 
-from cuda_world import fakecuda
 import pytest
+from cuda_world import fakecuda
 
 torch = pytest.importorskip("torch")
 
@@ -71,7 +71,7 @@ for step in range(30):
 stats = {key: value for key, value in torch.cuda.memory_stats().items() if "time" not in key}
 host = {key: value for key, value in torch.cuda.host_memory_stats().items() if "time" not in key}
 import fakecuda
-calls = ("malloc", "free", "launch", "copy", "event_record", "event_query", "stream_sync", "device_sync", "host_alloc")
+calls = "malloc free launch copy event_record event_query stream_sync device_sync host_alloc".split()
 counts = {name: fakecuda.counter(name) for name in calls} if fakecuda.active else {}
 print(json.dumps([losses, stats, host, counts]))
 """

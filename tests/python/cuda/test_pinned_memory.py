@@ -32,7 +32,8 @@ def test_tensors(pinned):
     y = torch.ones(500).pin_memory()
     empty = torch.empty(0, pin_memory=True)
     assert counts() == (blocks + 2, size + 6000)
-    assert x.is_pinned() and y.is_pinned()
+    assert x.is_pinned()
+    assert y.is_pinned()
     del x, empty
     assert counts() == (blocks + 1, size + 2000)
     del y
@@ -83,7 +84,8 @@ def test_blocks_outlive_detaching(pinned):
     assert counts()[0] == before[0] + 1
     del kept, unseen
     assert counts() == before
-    assert pinned.attach_pinned() == "" and pinned.pinned_attached()
+    assert pinned.attach_pinned() == ""
+    assert pinned.pinned_attached()
 
 
 def test_as_many_as_the_allocator_says(pinned):

@@ -20,7 +20,7 @@ def test_exit_with_everything_live(in_fresh_process):
 import builtins
 model = torch.nn.Linear(10, 10).cuda()
 model(torch.randn(2, 10, device="cuda")).sum().backward()
-builtins.kept = [torch.empty(1000, device="cuda"), torch.empty(1000, pin_memory=True), torch.empty(1000), model]
+builtins.kept = [torch.empty(9, device="cuda"), torch.empty(9, pin_memory=True), torch.empty(9), model]
 """
     )
 

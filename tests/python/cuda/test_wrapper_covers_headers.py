@@ -1,4 +1,7 @@
-"""Every virtual function of the installed allocator interfaces is forwarded: one that is not would compile, and misbehave."""
+"""Every virtual function of the installed allocator interfaces is forwarded.
+
+One that is not would compile all the same, and misbehave.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def body_of(header: Path, opening: str) -> str:
 
 
 def virtuals(body: str) -> Counter[str]:
-    """Names of the virtual functions that a class introduces or overrides, each as often as it is overloaded."""
+    """Names of the virtual functions a class introduces or overrides, each as often as it is overloaded."""
     without_bodies = re.sub(r"=\s*\{[^{}]*\}", "", body)  # default arguments
     while (shorter := re.sub(r"\{[^{}]*\}", ";", without_bodies)) != without_bodies:
         without_bodies = shorter
@@ -71,7 +74,9 @@ HOST_ALLOCATOR = ("ATen/core/CachingHostAllocator.h", r"struct TORCH_API HostAll
 
 def test_cuda_allocator():
     wanted = interface(ALLOCATOR, DEVICE_ALLOCATOR, CUDA_ALLOCATOR)
-    assert wanted["recordStream"] == 2 and wanted["raw_deleter"] == 1 and len(wanted) > 40
+    assert wanted["recordStream"] == 2
+    assert wanted["raw_deleter"] == 1
+    assert len(wanted) > 40
     missing = wanted - forwarded("cuda/allocator_wrapper.cpp", "AllocatorWrapper")
     assert not missing, f"AllocatorWrapper does not forward {sorted(missing)}"
 
