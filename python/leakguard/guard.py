@@ -62,8 +62,6 @@ def watch(
     if (present := current()) is not None:
         present.add(*modules)
         return present
-    if _current is not None and _current.active:
-        return Guard(inert="this is a forked child of a process that is watched")
     file = None if save is None else report_file.report_path(str(save))
     if file is not None:
         report_file.check_writable(file)
