@@ -128,8 +128,10 @@ def load_causes(path: Path) -> tuple[Cause, ...]:
     """The causes of a file. Raises CausesError, naming the entry, when the file cannot be used."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8")).get("cause", [])
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise CausesError(f"{path} cannot be read as causes: {error}") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise CausesError(f"{path} cannot be read as causes: it has no [[cause]] tables")
     causes = []
     for number, entry in enumerate(entries, 1):
         unknown = set(entry) - {"slug", "explanation", "fix", "when"} | set(entry.get("when", {})) - set(
