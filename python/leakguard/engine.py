@@ -43,7 +43,8 @@ class Engine:
         self._watch = core.Watch()
         self._holders = HolderSearch()
         self._guarded = guarded
-        self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
+        self._resting = False
+        self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code)
         self._follow_forward = guarded(self._meet_roots)
         try:
@@ -73,7 +74,7 @@ class Engine:
 
     def peaks(self) -> dict[str, int]:
         """The most bytes that were live at once on each device since the engine was made."""
-        peaks = {device: core.range(device)[1] for device in core.devices()}
+        peaks = {device: core.live_range(device)[1] for device in core.devices()}
         for _, _, _, devices in self._watch.rows():
             for device, _, _, peak, _ in devices:
                 peaks[device] = max(peak, peaks.get(device, 0))
@@ -82,6 +83,20 @@ class Engine:
     def restart(self) -> None:
         """Sets aside what was seen so far, as if watching began now."""
         self._watch.rebase()
+
+    def rest(self) -> None:
+        """Marks no step until `renew()`."""
+        self._resting = True
+
+    def renew(self) -> None:
+        """As if just made; for a fraction of what that costs. Of the modules, nothing is known any more."""
+        self._began = time.perf_counter()
+        self._allocator_seconds = core.allocator_seconds()
+        self._modules.clear()
+        self._watch = core.Watch()
+        self._holders = HolderSearch()
+        self._steps.reset()
+        self._resting = False
 
     def stop(self) -> None:
         """Puts everything back, the rest also when one part fails."""
@@ -106,6 +121,8 @@ class Engine:
         return f"step {self.step_count}, {allocated}{suspects}"
 
     def _mark(self) -> None:
+        if self._resting:
+            return
         elapsed = time.perf_counter() - self._began
         fresh = self._watch.mark(elapsed) > 0
         self._attachment.cuda.step_ended()

@@ -62,8 +62,6 @@ def watch(
     if (present := current()) is not None:
         present.add(*modules)
         return present
-    if _current is not None and _current.active:
-        return Guard(inert="this is a forked child of a process that is watched")
     file = None if save is None else report_file.report_path(str(save))
     if file is not None:
         report_file.check_writable(file)
@@ -174,6 +172,25 @@ class Guard:
         """Sets aside what was seen so far, as if watching began now."""
         if self._engine is not None and self.active:
             self._engine.restart()
+
+    def rest(self) -> None:
+        """Sees no step until `renew()`, and leaves its place to another Guard. Stays attached."""
+        global _current
+        if self._engine is not None:
+            self._engine.rest()
+        if _current is self:
+            _current = None
+
+    def renew(self) -> bool:
+        """Watches again after `rest()`, with nothing seen yet. False when it was stopped or another Guard watches."""
+        global _current
+        if self._engine is None or not self.active or current() is not None:
+            return False
+        self._engine.renew()
+        self._failures.clear()
+        self._seconds = 0.0
+        _current = self
+        return True
 
     def report(self) -> Report:
         """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal failure is

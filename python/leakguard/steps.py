@@ -61,6 +61,12 @@ class StepFinder:
         self._wrap(torch.autograd, "backward", self._wrap_backward)
         self._wrap(torch.amp.GradScaler, "step", self._wrap_scaler_step)
 
+    def reset(self) -> None:
+        """Forgets what was found, and goes on looking."""
+        self.source = None
+        self._cycle = OptimizerCycle()
+        self._forward.remove()
+
     def remove(self) -> None:
         """Puts everything back that is still as `install` left it."""
         with contextlib.ExitStack() as back:

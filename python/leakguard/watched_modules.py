@@ -85,8 +85,9 @@ class WatchedModules:
     def clear(self) -> None:
         """Forgets everything."""
         self._roots.clear()
-        self._entries.clear()
-        core.clear_modules()
+        if self._entries:
+            self._entries.clear()
+            core.clear_modules()
 
     def _enter(self, module: torch.nn.Module, path: str) -> None:
         address = id(module)
