@@ -74,7 +74,36 @@ std::vector<ChainFolding::Link> ChainFolding::finish() {
     link.text.type = std::move(text.type);
     link.text.detail = std::move(text.detail);
   }
+  foldRuns();
   return std::move(links_);
+}
+
+// A linked list of a hundred thousand nodes is one link with a count; a few nested lists are shown as they are.
+void ChainFolding::foldRuns() {
+  constexpr std::size_t kShortestRun = 4;
+  auto alike = [](const Link& a, const Link& b) {
+    return a.edge == b.edge && a.text.name == b.text.name && a.text.type == b.text.type && a.text.file.empty();
+  };
+  std::vector<Link> folded;
+  for (std::size_t i = 0; i < links_.size();) {
+    std::size_t end = i + 1;
+    while (end < links_.size() && end != ring_end_ && alike(links_[i], links_[end])) {
+      end++;
+    }
+    if (end - i < kShortestRun) {
+      end = i + 1;
+    }
+    folded.push_back(std::move(links_[end - 1]));
+    folded.back().entered = links_[i].entered;
+    for (std::size_t k = i; k + 1 < end; k++) {
+      folded.back().text.count += links_[k].text.count;
+    }
+    i = end;
+    if (i == ring_end_) {
+      ring_links_ = folded.size();
+    }
+  }
+  links_ = std::move(folded);
 }
 
 PyObject* ChainFolding::tableOwner() const {

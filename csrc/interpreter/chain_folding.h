@@ -27,12 +27,17 @@ class ChainFolding {
   void locate(const LgFrame& frame, long slot);
   void step(NodeId to);
 
-  std::size_t size() const {
-    return links_.size();
+  // What came so far is a cycle; how many links that is in the end, after finish().
+  void endRing() {
+    ring_end_ = links_.size();
+  }
+  std::size_t ringLinks() const {
+    return ring_links_;
   }
   std::vector<Link> finish();
 
  private:
+  void foldRuns();
   void merge(NodeId to);
   void nextFunction(Edge last, NodeId to);
   void item(const ReferenceName& reference, Edge last, NodeId to);
@@ -50,6 +55,8 @@ class ChainFolding {
   NodeId table_owner_ = kNoNode; // whose dictionary, closure or defaults the path went into last
   Edge last_ = Edge::Unknown;
   long closure_index_ = -1;
+  std::size_t ring_end_ = 0;
+  std::size_t ring_links_ = 0;
   bool at_module_ = false;
   bool in_attribute_table_ = false;
 };

@@ -64,6 +64,9 @@ void explainGarbage(
     for (const auto& link : chain.fromCycle(trail.cycle, trail.way, verdict.cycle_links)) {
       described.links.push_back(link.text);
     }
+    for (auto node = trail.way.rbegin(); adapter && node != trail.way.rend() && !out[i].example; ++node) {
+      out[i].example = adapter->exampleOf(walk.kindOf(*node), walk.addressOf(*node));
+    }
     for (PyObject* object : clearable.back()) {
       verdict.generation = std::max(verdict.generation, walk.generationOf(walk.find(object)));
     }

@@ -119,11 +119,13 @@ std::vector<HolderChain::Link> HolderChain::fromCycle(
   for (std::size_t i = 1; i < ring.size(); i++) {
     folding.step(ring[i]);
   }
-  cycle_links = folding.size();
+  folding.endRing();
   for (std::size_t i = 1; i < way.size(); i++) {
     folding.step(way[i]);
   }
-  return folding.finish();
+  auto links = folding.finish();
+  cycle_links = folding.ringLinks();
+  return links;
 }
 
 } // namespace leakguard

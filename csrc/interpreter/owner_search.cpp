@@ -12,6 +12,7 @@ namespace {
 
 // A search or a weighing costs some tens of milliseconds for a million nodes: more holders than this are not compared.
 constexpr std::size_t kMostHolders = 32;
+constexpr std::size_t kMostShared = 8;
 
 enum Tier : std::size_t { kNamed, kNative, kMuted };
 
@@ -20,6 +21,14 @@ bool entersGraph(Edge edge) {
 }
 bool isItem(Edge edge) {
   return edge == Edge::Item || edge == Edge::Key || edge == Edge::CacheEntry;
+}
+
+std::size_t lastNameBeforeGraph(const std::vector<HolderChain::Link>& links) {
+  std::size_t last = 0;
+  while (last + 1 < links.size() && !entersGraph(links[last + 1].edge)) {
+    last++;
+  }
+  return last;
 }
 
 } // namespace
@@ -55,6 +64,7 @@ OwnerSearch::OwnerSearch(const HeapWalk& walk, EdgeAdapter* adapter, const Holde
 void OwnerSearch::run(std::vector<SuspectHolders>& out) {
   findFirstOwners(out);
   findOtherOwners();
+  findSharedOwners();
   weigh(out);
 }
 
@@ -133,6 +143,55 @@ void OwnerSearch::findOtherOwners() {
   }
 }
 
+std::vector<NodeId> OwnerSearch::holdersOf(std::size_t suspect) const {
+  std::vector<NodeId> nodes;
+  for (const Owner& owner : owners_[suspect]) {
+    if (!owner.native && !owner.links.empty()) {
+      nodes.push_back(owner.links[owner.holder].entered);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+// findOtherOwners() closes the holders of all suspects at once, and so misses one suspect's holder that keeps another
+// suspect too. Found here: who is reached from a holder that is not its own.
+void OwnerSearch::findSharedOwners() {
+  const std::vector<NodeId> holders = holderNodes();
+  if (query_.most_owners < 2 || holders.size() < 2 || holders.size() > kMostShared) {
+    return;
+  }
+  std::map<std::vector<NodeId>, std::vector<std::size_t>> missing;
+  for (NodeId holder : holders) {
+    const auto reached = reachableWithout(walk_.graph(), {{holder}}, {});
+    for (std::size_t i = 0; i < suspects_.size(); i++) {
+      const std::vector<NodeId> own = holdersOf(i);
+      const bool known = own.empty() || std::binary_search(own.begin(), own.end(), holder);
+      const bool enough = owners_[i].size() >= static_cast<std::size_t>(query_.most_owners);
+      if (!known && !enough && reached[suspects_[i]]) {
+        missing[own].push_back(i);
+      }
+    }
+  }
+  for (const auto& [own, suspects] : missing) {
+    const ShortestPaths paths = search(own);
+    for (std::size_t i : suspects) {
+      const auto path = paths.pathTo(suspects_[i]);
+      if (path.nodes.empty() || path.tier == kNative || holdersOf(i) != own) {
+        continue;
+      }
+      Owner owner = ownerFrom(path);
+      owner.holder = lastNameBeforeGraph(owner.links);
+      for (std::size_t k = 0; k < owner.links.size(); k++) {
+        if (std::binary_search(holders.begin(), holders.end(), owner.links[k].entered)) {
+          owner.holder = k;
+        }
+      }
+      owners_[i].push_back(std::move(owner));
+    }
+  }
+}
+
 // Which links stand for a container whose item the path goes through. Past the point where the path enters the autograd
 // graph a container belongs to one step's graph (something kept on a ctx, say) unless a whole group goes through it.
 std::vector<std::size_t> OwnerSearch::containersOn(const Owner& owner, bool into_graph) const {
@@ -175,9 +234,7 @@ void OwnerSearch::chooseHolders(std::size_t round) {
       continue;
     }
     Owner& owner = owners_[i][round];
-    for (std::size_t k = 1; k < owner.links.size() && !entersGraph(owner.links[k].edge); k++) {
-      owner.holder = k;
-    }
+    owner.holder = lastNameBeforeGraph(owner.links);
     int most = 0;
     for (std::size_t k : containersOn(owner, group_sizes[groupOf(i)] > 1)) {
       const int shared = uses[{groupOf(i), owner.links[k].node}];

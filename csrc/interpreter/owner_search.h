@@ -45,6 +45,8 @@ class OwnerSearch {
   Owner ownerFrom(const ShortestPaths::Path& path) const;
   void findFirstOwners(std::vector<SuspectHolders>& out);
   void findOtherOwners();
+  void findSharedOwners();
+  std::vector<NodeId> holdersOf(std::size_t suspect) const;
   void chooseHolders(std::size_t round);
   std::vector<std::size_t> containersOn(const Owner& owner, bool into_graph) const;
   int groupOf(std::size_t suspect) const;

@@ -33,6 +33,21 @@ def test_every_owner_is_named_once() -> None:
     assert len(answer["other_owners"]) == 1
 
 
+def test_owner_that_also_owns_another_suspect() -> None:
+    both, one = Suspect(), Suspect()
+    FIRST.append(both)
+    SECOND["x"] = {"kept": [both, one]}
+    addresses = [id(both), id(one)]
+    del both, one
+    answers = _heap.walk(addresses, most_owners=4)["suspects"]
+    assert {answers[0]["root"], *(owner["root"] for owner in answers[0]["other_owners"])} == {
+        f"module global {__name__}.FIRST",
+        f"module global {__name__}.SECOND",
+    }
+    assert answers[1]["root"] == f"module global {__name__}.SECOND"
+    assert answers[1]["other_owners"] == []
+
+
 def test_two_names_for_one_list_are_one_owner() -> None:
     SECOND["a"] = [Suspect()]
     SECOND["b"] = SECOND["a"]
