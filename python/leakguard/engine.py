@@ -26,8 +26,8 @@ WARMUP = 4
 
 
 class Engine:
-    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that nobody has
-    named, and no forward call is taken for a step."""
+    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that
+    nobody has named, and no forward call is taken for a step."""
 
     def __init__(
         self,
@@ -144,7 +144,9 @@ class Engine:
         trouble = self._attachment.trouble
         return Observation(
             steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
-            devices=tuple(map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))),
+            devices=tuple(
+                map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
+            ),
             growing=self._growing(),
             overhead=Overhead(
                 seconds=spent,

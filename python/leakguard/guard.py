@@ -38,18 +38,19 @@ def watch(
 ) -> Guard:
     """Begins to watch this process's tensor memory and returns the Guard.
 
-    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code` names
-    installed packages whose lines count as the user's own. `save` is a file for the report, written at the end: `{rank}`
-    and `{pid}` in its name are filled in, and under torchrun the rank is added when `{rank}` is not there.
-    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or warning),
-    `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program imports torch.
+    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code`
+    names installed packages whose lines count as the user's own. `save` is a file for the report, written at the end:
+    `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added when `{rank}` is not there.
+    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or
+    warning), `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program
+    imports torch.
 
     A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in the
     environment, in forked children of a process that watches, in DataLoader workers and in spawned children that only
     import their parent's script, the Guard is inert.
 
-    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when `save` cannot
-    be written, and ImportError when the native module does not fit the installed torch.
+    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when `save`
+    cannot be written, and ImportError when the native module does not fit the installed torch.
     """
     global _current
     if detail != "lines":
@@ -62,8 +63,6 @@ def watch(
     if (present := current()) is not None:
         present.add(*modules)
         return present
-    if _current is not None and _current.active:
-        return Guard(inert="this is a forked child of a process that is watched")
     file = None if save is None else report_file.report_path(str(save))
     if file is not None:
         report_file.check_writable(file)
@@ -93,8 +92,8 @@ def current() -> Guard | None:
 
 
 def step() -> None:
-    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does nothing
-    while nobody watches."""
+    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does
+    nothing while nobody watches."""
     guard = current()
     if guard is not None:
         guard.step()
@@ -195,8 +194,8 @@ class Guard:
         return True
 
     def report(self) -> Report:
-        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal failure is
-        in the report, and is not raised."""
+        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal
+        failure is in the report, and is not raised."""
         if self._inert is not None:
             return unwatched(self._inert, "run it where leakguard is not switched off")
         if self._last is not None:
