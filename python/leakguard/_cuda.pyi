@@ -1,4 +1,4 @@
-"""The CUDA caching allocator as leakguard follows it. Internal; written by hand and checked against the module.
+"""The CUDA caching allocator as leakguard follows it. Internal; written by hand, checked against the module.
 
 Needs leakguard._core loaded first. Bytes throughout. Nothing here starts CUDA.
 """
