@@ -162,7 +162,7 @@ void bindLedger(py::module_& m) {
       },
       py::arg("marks"));
   m.def(
-      "range",
+      "live_range",
       [](const std::string& device) {
         const Ledger::Range range = ledger().range(deviceOf(device));
         return py::make_tuple(range.trough, range.peak);

@@ -8,7 +8,8 @@
 
 namespace leakguard {
 
-inline constexpr int kHostShards = 64;
+inline constexpr int kHostShardBits = 4;
+inline constexpr int kHostShards = 1 << kHostShardBits;
 inline constexpr int kShards = kCudaDevices + kHostShards; // a shard for each CUDA device, then the host's
 
 // A moment in the life of the ledger: how many blocks each shard had seen born. Two equal marks have no birth between

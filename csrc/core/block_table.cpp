@@ -36,8 +36,12 @@ uint32_t BlockTable::takeRecord() {
   return used_++;
 }
 
+uint32_t BlockTable::hashOf(uint64_t address) noexcept {
+  return static_cast<uint32_t>(scatterBits(address) >> 32);
+}
+
 void BlockTable::grow() {
-  const uint32_t capacity = slots_ != nullptr ? (mask_ + 1) * 2 : 64;
+  const uint32_t capacity = slots_ != nullptr ? (mask_ + 1) * 2 : 32;
   auto* slots = static_cast<Slot*>(std::calloc(capacity, sizeof(Slot)));
   if (slots == nullptr) {
     throw std::bad_alloc();
@@ -71,7 +75,7 @@ BlockTable::Inserted BlockTable::insert(uint64_t address) {
   if (slots_ == nullptr || (uint64_t{count_} + 1) * 4 > (uint64_t{mask_} + 1) * 3) {
     grow();
   }
-  const auto hash = static_cast<uint32_t>(mixBits(address));
+  const uint32_t hash = hashOf(address);
   const uint32_t at = slotOf(address, hash);
   if (slots_[at].record != 0) {
     return {record(slots_[at].record - 1), false};
@@ -88,7 +92,7 @@ Block* BlockTable::find(uint64_t address) noexcept {
   if (slots_ == nullptr) {
     return nullptr;
   }
-  const uint32_t at = slotOf(address, static_cast<uint32_t>(mixBits(address)));
+  const uint32_t at = slotOf(address, hashOf(address));
   return slots_[at].record != 0 ? &record(slots_[at].record - 1) : nullptr;
 }
 
@@ -96,7 +100,7 @@ bool BlockTable::erase(uint64_t address, Block& out) noexcept {
   if (slots_ == nullptr) {
     return false;
   }
-  uint32_t hole = slotOf(address, static_cast<uint32_t>(mixBits(address)));
+  uint32_t hole = slotOf(address, hashOf(address));
   if (slots_[hole].record == 0) {
     return false;
   }

@@ -46,7 +46,7 @@ class BlockTable {
   }
 
  private:
-  static constexpr uint32_t kChunk = 64;
+  static constexpr uint32_t kChunk = 32;
   struct Slot {
     uint32_t record; // index + 1; 0 = empty
     uint32_t hash;
@@ -55,6 +55,7 @@ class BlockTable {
   Block& record(uint32_t index) noexcept {
     return chunks_[index / kChunk][index % kChunk];
   }
+  static uint32_t hashOf(uint64_t address) noexcept;
   uint32_t slotOf(uint64_t address, uint32_t hash) noexcept; // the slot that holds it, or the empty one it would take
   void grow();
   uint32_t takeRecord();
@@ -67,7 +68,7 @@ class BlockTable {
   uint32_t freeRecord_ = 0; // index + 1 of the first free record; the next one stands in its `group`
 };
 
-// Spreads the bits of an address or a key.
+// Spreads the bits of a key over all of the result.
 constexpr uint64_t mixBits(uint64_t x) noexcept {
   x ^= x >> 32;
   x *= 0xd6e8feb86659fd93ULL;
@@ -75,6 +76,11 @@ constexpr uint64_t mixBits(uint64_t x) noexcept {
   x *= 0xd6e8feb86659fd93ULL;
   x ^= x >> 32;
   return x;
+}
+
+// For a key whose bits need not all reach all of the result: one multiplication. Its upper bits are the well mixed ones.
+constexpr uint64_t scatterBits(uint64_t x) noexcept {
+  return x * 0x9e3779b97f4a7c15ULL;
 }
 
 } // namespace leakguard

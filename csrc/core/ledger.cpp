@@ -12,11 +12,10 @@
 namespace leakguard {
 
 int Ledger::shardIndex(DeviceKey device, uint64_t address) noexcept {
-  return isCuda(device) ? indexOf(device) : kCudaDevices + static_cast<int>(mixBits(address) >> 58);
+  return isCuda(device) ? indexOf(device) : kCudaDevices + static_cast<int>(scatterBits(address) >> (64 - kHostShardBits));
 }
 
-void Ledger::shift(Totals& totals, int64_t bytes, int64_t blocks) noexcept {
-  totals.liveBlocks.fetch_add(blocks, std::memory_order_relaxed);
+void Ledger::shift(Totals& totals, int64_t bytes) noexcept {
   const int64_t now = totals.liveBytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   std::atomic<int64_t>& extreme = bytes >= 0 ? totals.peak : totals.trough;
   int64_t seen = extreme.load(std::memory_order_relaxed);
@@ -48,6 +47,7 @@ void Ledger::born(
       const auto [block, fresh] = shard.blocks.insert(address);
       if (!fresh) {
         old = block;
+        leave(shard, old);
         ++shard.replaced;
       }
       block.requested = requested;
@@ -62,8 +62,10 @@ void Ledger::born(
       block.device = device;
       block.state = BlockState::Live;
       block.flags = context.flags;
-      ++shard.bornBlocks[column(device)];
-      shard.bornBytes[column(device)] += requested;
+      Sums& sums = shard.sums[column(device)];
+      sums.bornBlocks.add(1);
+      sums.bornBytes.add(static_cast<int64_t>(requested));
+      sums.liveBlocks.add(1);
       shard.unknownBirths += (context.flags & block_flag::kSeeded) != 0 ? 1 : 0;
     } catch (const std::exception&) {
       ++shard.dropped;
@@ -81,19 +83,26 @@ void Ledger::born(
   if (!totals.seen.load(std::memory_order_relaxed)) {
     totals.seen.store(true, std::memory_order_relaxed);
   }
-  shift(totals, static_cast<int64_t>(requested), 1);
+  shift(totals, static_cast<int64_t>(requested));
+}
+
+void Ledger::leave(Shard& shard, const Block& block) noexcept {
+  Sums& sums = shard.sums[column(block.device)];
+  if (block.state == BlockState::PendingFree) {
+    sums.pendingBlocks.add(-1);
+    sums.pendingBytes.add(-static_cast<int64_t>(block.requested));
+  } else {
+    sums.liveBlocks.add(-1);
+  }
 }
 
 void Ledger::forget(const Block& block) noexcept {
-  Totals& totals = totals_[indexOf(block.device)];
-  const auto bytes = static_cast<int64_t>(block.requested);
   if (block.state == BlockState::PendingFree) {
-    totals.pendingBytes.fetch_sub(bytes, std::memory_order_relaxed);
-    totals.pendingBlocks.fetch_sub(1, std::memory_order_relaxed);
-    return;
+    return; // since its free was requested
   }
+  const auto bytes = static_cast<int64_t>(block.requested);
   groups_.died(block.group, block.step, bytes);
-  shift(totals, -bytes, -1);
+  shift(totals_[indexOf(block.device)], -bytes);
 }
 
 void Ledger::freeRequested(DeviceKey device, uint64_t address) noexcept {
@@ -106,12 +115,13 @@ void Ledger::freeRequested(DeviceKey device, uint64_t address) noexcept {
       return;
     }
     asked = *block;
+    leave(shard, asked);
     block->state = BlockState::PendingFree;
+    Sums& sums = shard.sums[column(device)];
+    sums.pendingBlocks.add(1);
+    sums.pendingBytes.add(static_cast<int64_t>(asked.requested));
   }
   forget(asked);
-  Totals& totals = totals_[indexOf(device)];
-  totals.pendingBytes.fetch_add(static_cast<int64_t>(asked.requested), std::memory_order_relaxed);
-  totals.pendingBlocks.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Ledger::retired(DeviceKey device, uint64_t address) noexcept {
@@ -122,6 +132,7 @@ bool Ledger::retired(DeviceKey device, uint64_t address) noexcept {
     if (!shard.blocks.erase(address, dead)) {
       return false;
     }
+    leave(shard, dead);
   }
   forget(dead);
   return true;
@@ -129,18 +140,17 @@ bool Ledger::retired(DeviceKey device, uint64_t address) noexcept {
 
 DeviceCounts Ledger::counts(DeviceKey device) const noexcept {
   DeviceCounts counts;
-  const Totals& totals = totals_[indexOf(device)];
-  counts.liveBlocks = totals.liveBlocks.load(std::memory_order_relaxed);
-  counts.liveBytes = totals.liveBytes.load(std::memory_order_relaxed);
-  counts.pendingBlocks = totals.pendingBlocks.load(std::memory_order_relaxed);
-  counts.pendingBytes = totals.pendingBytes.load(std::memory_order_relaxed);
+  counts.liveBytes = totals_[indexOf(device)].liveBytes.load(std::memory_order_relaxed);
   const bool cuda = isCuda(device);
   const int first = cuda ? indexOf(device) : kCudaDevices;
   const int last = cuda ? first + 1 : kCudaDevices + kHostShards;
   for (int i = first; i < last; ++i) {
-    const std::lock_guard guard(shards_[i].lock);
-    counts.bornBlocks += shards_[i].bornBlocks[column(device)];
-    counts.bornBytes += shards_[i].bornBytes[column(device)];
+    const Sums& sums = shards_[i].sums[column(device)];
+    counts.liveBlocks += sums.liveBlocks.value();
+    counts.pendingBlocks += sums.pendingBlocks.value();
+    counts.pendingBytes += sums.pendingBytes.value();
+    counts.bornBlocks += static_cast<uint64_t>(sums.bornBlocks.value());
+    counts.bornBytes += static_cast<uint64_t>(sums.bornBytes.value());
   }
   return counts;
 }

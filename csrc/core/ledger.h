@@ -11,6 +11,7 @@
 #include "core/block.h"
 #include "core/block_table.h"
 #include "core/capture.h"
+#include "core/shared_count.h"
 #include "core/site_groups.h"
 #include "core/snapshot.h"
 #include "core/spin_lock.h"
@@ -89,21 +90,25 @@ class LEAKGUARD_API Ledger {
   }
 
  private:
+  struct Sums { // of one device in one shard
+    SharedCount bornBlocks;
+    SharedCount bornBytes;
+    SharedCount liveBlocks;
+    SharedCount pendingBlocks;
+    SharedCount pendingBytes;
+  };
   struct alignas(64) Shard {
     mutable SpinLock lock;
     BlockTable blocks;
     uint64_t births = 0;
-    std::array<uint64_t, 2> bornBytes{}; // CUDA: [0]; host: cpu, pinned
-    std::array<uint64_t, 2> bornBlocks{};
+    std::array<Sums, 2> sums; // CUDA: [0]; host: cpu, pinned
     uint64_t dropped = 0;
     uint64_t replaced = 0;
     uint64_t unknownBirths = 0;
   };
+  // Live bytes are kept in one place, because their peak is a property of the whole device.
   struct alignas(64) Totals {
     std::atomic<int64_t> liveBytes{0};
-    std::atomic<int64_t> liveBlocks{0};
-    std::atomic<int64_t> pendingBytes{0};
-    std::atomic<int64_t> pendingBlocks{0};
     std::atomic<int64_t> peak{0};
     std::atomic<int64_t> trough{0};
     std::atomic<bool> seen{false};
@@ -116,8 +121,9 @@ class LEAKGUARD_API Ledger {
   static int column(DeviceKey device) noexcept {
     return device == DeviceKey::Pinned ? 1 : 0;
   }
-  void forget(const Block& block) noexcept; // takes a record's share out of the sums
-  void shift(Totals& totals, int64_t bytes, int64_t blocks) noexcept;
+  static void leave(Shard& shard, const Block& block) noexcept; // takes a record out of the shard's sums, under its lock
+  void forget(const Block& block) noexcept; // and out of those of its group and device, without it
+  static void shift(Totals& totals, int64_t bytes) noexcept;
 
   std::array<Shard, kShards> shards_;
   std::array<Totals, kDevices> totals_;

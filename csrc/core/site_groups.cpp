@@ -11,7 +11,9 @@ namespace {
 uint64_t hashOf(const GroupKey& key) noexcept {
   const uint64_t rest = static_cast<uint64_t>(key.device) | static_cast<uint64_t>(key.phase) << 8 |
       static_cast<uint64_t>(key.flags) << 16 | static_cast<uint64_t>(key.forwardLine) << 32;
-  return mixBits((static_cast<uint64_t>(key.line) << 32 | key.via) + 0x9e3779b97f4a7c15ULL * mixBits(rest + 1));
+  const uint64_t lines = static_cast<uint64_t>(key.line) << 32 | key.via;
+  const uint64_t mixed = scatterBits(lines + 1) ^ (rest + 1) * 0xd6e8feb86659fd93ULL;
+  return scatterBits(mixed ^ mixed >> 32);
 }
 
 uint32_t tagOf(uint64_t hash) noexcept {
@@ -24,7 +26,8 @@ constexpr uint32_t kProbes = 64;
 
 } // namespace
 
-SiteGroups::SiteGroups() : slots_(new Slot[kSlots]) {
+SiteGroups::SiteGroups()
+    : slots_(new Slots{kFirstSlots - 1, std::make_unique<Slot[]>(kFirstSlots), nullptr}) { // NOLINT: as in the header
   append(GroupKey{}, hashOf(GroupKey{})); // group 0: unknown, and everything once the table is full
 }
 
@@ -32,42 +35,69 @@ SiteGroups::~SiteGroups() {
   for (auto& chunk : chunks_) {
     delete chunk.load();
   }
+  delete slots_.load();
 }
 
-uint32_t SiteGroups::lookUp(const GroupKey& key, uint64_t hash, uint32_t& slot) const noexcept {
+uint32_t SiteGroups::lookUp(const GroupKey& key, uint64_t hash, Slot** empty) const noexcept {
   const uint32_t tag = tagOf(hash);
-  slot = static_cast<uint32_t>(hash) & (kSlots - 1);
-  for (uint32_t probe = 0; probe < kProbes; ++probe, slot = (slot + 1) & (kSlots - 1)) {
-    const uint32_t seen = slots_[slot].tag.load(std::memory_order_acquire);
+  const Slots& slots = *slots_.load(std::memory_order_acquire);
+  for (uint32_t probe = 0; probe < kProbes; ++probe) {
+    Slot& slot = slots[hash + probe];
+    const uint32_t seen = slot.tag.load(std::memory_order_acquire);
     if (seen == 0) {
+      if (empty != nullptr) {
+        *empty = &slot;
+      }
       return kNone;
     }
     if (seen == tag) {
-      const uint32_t candidate = slots_[slot].group.load(std::memory_order_relaxed);
+      const uint32_t candidate = slot.group.load(std::memory_order_relaxed);
       if (group(candidate).key == key) {
         return candidate;
       }
     }
   }
-  slot = kNone;
   return kNone;
 }
 
 uint32_t SiteGroups::groupFor(const GroupKey& key) noexcept {
   const uint64_t hash = hashOf(key);
-  uint32_t slot = 0;
-  const uint32_t known = lookUp(key, hash, slot);
+  const uint32_t known = lookUp(key, hash);
   return known != kNone ? known : append(key, hash);
+}
+
+void SiteGroups::widen() noexcept {
+  Slots* present = slots_.load(std::memory_order_relaxed);
+  const uint32_t capacity = (present->mask + 1) * 2;
+  std::unique_ptr<Slot[]> at(new (std::nothrow) Slot[capacity]); // NOLINT: as in the header
+  std::unique_ptr<Slots> wider(at ? new (std::nothrow) Slots{capacity - 1, std::move(at), nullptr} : nullptr);
+  if (wider == nullptr) {
+    return; // the present one goes on until its probes end nowhere
+  }
+  for (uint32_t index = 0; index < size_.load(std::memory_order_relaxed); ++index) {
+    const uint64_t hash = hashOf(group(index).key);
+    uint64_t place = hash;
+    while ((*wider)[place].tag.load(std::memory_order_relaxed) != 0) {
+      ++place;
+    }
+    (*wider)[place].group.store(index, std::memory_order_relaxed);
+    (*wider)[place].tag.store(tagOf(hash), std::memory_order_relaxed);
+  }
+  wider->former.reset(present);
+  slots_.store(wider.release(), std::memory_order_release);
 }
 
 uint32_t SiteGroups::append(const GroupKey& key, uint64_t hash) noexcept {
   const std::lock_guard guard(appendLock_);
-  uint32_t slot = 0;
-  if (const uint32_t known = lookUp(key, hash, slot); known != kNone) {
+  const uint32_t index = size_.load(std::memory_order_relaxed);
+  if (index * 2 > slots_.load(std::memory_order_relaxed)->mask && index < kMost) {
+    widen();
+  }
+  Slot* slot = nullptr;
+  if (const uint32_t known = lookUp(key, hash, &slot); known != kNone) {
     return known; // another thread was first
   }
-  const uint32_t index = size_.load(std::memory_order_relaxed);
-  if (slot == kNone || index >= kMost) {
+  if (slot == nullptr || index >= kMost) {
     return 0;
   }
   std::atomic<Chunk*>& chunk = chunks_[index / kChunk];
@@ -80,8 +110,8 @@ uint32_t SiteGroups::append(const GroupKey& key, uint64_t hash) noexcept {
   }
   group(index).key = key;
   size_.store(index + 1, std::memory_order_release);
-  slots_[slot].group.store(index, std::memory_order_relaxed);
-  slots_[slot].tag.store(tagOf(hash), std::memory_order_release);
+  slot->group.store(index, std::memory_order_relaxed);
+  slot->tag.store(tagOf(hash), std::memory_order_release);
   return index;
 }
 
@@ -90,8 +120,8 @@ uint32_t SiteGroups::born(uint32_t index, uint32_t step, int64_t bytes) noexcept
   Count& sums = count(index);
   const std::lock_guard guard(into.lock);
   const uint32_t counted = into.births.add(step, bytes);
-  sums.blocks.store(sums.blocks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  sums.bytes.store(sums.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  sums.blocks.add(1);
+  sums.bytes.add(bytes);
   return counted;
 }
 
@@ -100,8 +130,8 @@ void SiteGroups::died(uint32_t index, uint32_t birthStep, int64_t bytes) noexcep
   Count& sums = count(index);
   const std::lock_guard guard(from.lock);
   from.births.remove(birthStep, bytes);
-  sums.blocks.store(sums.blocks.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  sums.bytes.store(sums.bytes.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
+  sums.blocks.add(-1);
+  sums.bytes.add(-bytes);
 }
 
 GroupKey SiteGroups::key(uint32_t index) const noexcept {
@@ -150,15 +180,15 @@ void SiteGroups::copyCounts(std::vector<LiveCount>& counts) const {
     const Chunk& chunk = *chunks_[base / kChunk].load(std::memory_order_acquire);
     const uint32_t here = size - base < kChunk ? size - base : kChunk;
     for (uint32_t i = 0; i < here; ++i) {
-      counts[base + i] = {
-          chunk.counts[i].blocks.load(std::memory_order_relaxed), chunk.counts[i].bytes.load(std::memory_order_relaxed)};
+      counts[base + i] = {chunk.counts[i].blocks.value(), chunk.counts[i].bytes.value()};
     }
   }
 }
 
 size_t SiteGroups::hostBytes() const noexcept {
   const uint32_t chunks = (size() + kChunk - 1) / kChunk;
-  return kSlots * sizeof(Slot) + chunks * sizeof(Chunk) + size() * size_t{4} * sizeof(BirthWindow);
+  const size_t slots = size_t{2} * (slots_.load(std::memory_order_acquire)->mask + 1) - kFirstSlots; // former ones too
+  return slots * sizeof(Slot) + chunks * sizeof(Chunk) + size() * size_t{4} * sizeof(BirthWindow);
 }
 
 } // namespace leakguard

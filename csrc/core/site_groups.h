@@ -9,6 +9,7 @@
 
 #include "core/birth_windows.h"
 #include "core/block.h"
+#include "core/shared_count.h"
 #include "core/spin_lock.h"
 #include "core/visibility.h"
 
@@ -61,10 +62,10 @@ class LEAKGUARD_API SiteGroups {
 
  private:
   static constexpr uint32_t kChunk = 256;
-  static constexpr uint32_t kSlots = kMost * 4;
-  struct Count { // written under the group's lock, read without it
-    std::atomic<int64_t> blocks{0};
-    std::atomic<int64_t> bytes{0};
+  static constexpr uint32_t kFirstSlots = 1024;
+  struct Count { // under the group's lock
+    SharedCount blocks;
+    SharedCount bytes;
   };
   struct Group {
     GroupKey key;
@@ -82,18 +83,30 @@ class LEAKGUARD_API SiteGroups {
     std::atomic<uint32_t> group{0};
   };
 
+  // Groups by key. A table that is half full is followed by one of twice the size and stays where it is: readers hold no
+  // lock, and one that misses a new group in an old table asks append.
+  struct Slots {
+    uint32_t mask;
+    std::unique_ptr<Slot[]> at; // NOLINT(modernize-avoid-c-arrays): fixed size, atomics cannot be moved
+    std::unique_ptr<Slots> former;
+    Slot& operator[](uint64_t hash) const noexcept {
+      return at[static_cast<uint32_t>(hash) & mask];
+    }
+  };
+
   Group& group(uint32_t index) const noexcept {
     return chunks_[index / kChunk].load(std::memory_order_acquire)->groups[index % kChunk];
   }
   Count& count(uint32_t index) const noexcept {
     return chunks_[index / kChunk].load(std::memory_order_acquire)->counts[index % kChunk];
   }
-  uint32_t lookUp(const GroupKey& key, uint64_t hash, uint32_t& slot) const noexcept;
+  uint32_t lookUp(const GroupKey& key, uint64_t hash, Slot** empty = nullptr) const noexcept;
+  void widen() noexcept;
   uint32_t append(const GroupKey& key, uint64_t hash) noexcept;
 
   std::array<std::atomic<Chunk*>, kMost / kChunk> chunks_{};
   std::atomic<uint32_t> size_{0};
-  std::unique_ptr<Slot[]> slots_; // NOLINT(modernize-avoid-c-arrays): fixed size, atomics cannot be moved
+  std::atomic<Slots*> slots_; // the newest table
   SpinLock appendLock_;
 };
 

@@ -29,7 +29,7 @@ def counts(device: str) -> tuple[int, int, int, int, int, int]:
     """Live blocks and bytes, pending blocks and bytes, blocks and bytes ever born."""
 
 def blocks() -> list[_Block]: ...
-def range(device: str) -> tuple[int, int]:
+def live_range(device: str) -> tuple[int, int]:
     """Lowest and highest live bytes since the last mark of a Watch."""
 
 def sample_blocks(groups: list[int], most: int, since: BirthMark | None = None) -> list[tuple[int, int]]:

@@ -1,4 +1,5 @@
-"""Assertions on tensor memory, in pytest or anywhere else: that a loop does not grow, that a call leaves nothing.
+"""Assertions on tensor memory, in pytest or anywhere else: that a loop does not grow, that a call leaves
+nothing.
 
     leakguard.assert_no_growth(lambda: train_step(model, batch), steps=20)
     leakguard.assert_released(lambda: evaluate(model))
@@ -7,8 +8,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from leakguard.caller import why_inert
@@ -16,9 +17,10 @@ from leakguard.leak_error import LeakError
 from leakguard.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
-    from leakguard.report import Finding, Steps
+    from leakguard.attachment import Attachment
+    from leakguard.report import Finding
 
-__all__ = ["LeakError", "assert_no_growth", "assert_released", "no_growth"]
+__all__ = ["LeakError", "NoGrowth", "assert_no_growth", "assert_released"]
 
 FEWEST_STEPS = 12
 """Warm-up, and what it takes to tell growth from it."""
@@ -37,9 +39,10 @@ def assert_no_growth(
 ) -> None:
     """Calls `step_fn` `steps` times; no call site may keep more and more memory from call to call.
 
-    `limit` is what one call site may keep over all the calls together. What is made in the first calls and stays (gradients,
-    the optimizer's state, caches) is no growth, nor is a buffer that replaces its oldest entry. Findings for which
-    `is_known` is true do not count. Does nothing but call where leakguard is switched off.
+    `limit` is what one call site may keep over all the calls together. What is made in the first calls and
+    stays (gradients, the optimizer's state, caches) is no growth, nor is a buffer that replaces its oldest
+    entry. Findings for which `is_known` is true do not count. Does nothing but call where leakguard is
+    switched off.
 
     Raises LeakError with the leak traces, ValueError when `steps` is below 12 or `limit` no size.
     """
@@ -68,7 +71,9 @@ def assert_no_growth(
         if own is not None:
             own.discard()
     found = counted(report.findings, allowed)
-    _raise(found, report.steps, f"in {steps} calls; limit {format_bytes(allowed)} a call site", is_known)
+    _raise(
+        found, report.steps.count, f"in {steps} calls; limit {format_bytes(allowed)} a call site", is_known
+    )
 
 
 def assert_released(
@@ -78,69 +83,88 @@ def assert_released(
     warmup: int = 0,
     is_known: Callable[[Finding], bool] = _new_to_all,
 ) -> None:
-    """Calls `fn`; nothing that is born in the call may outlive it. Its result is dropped before that is looked at.
+    """Calls `fn`; nothing that is born in the call may outlive it. Its result is dropped before that is
+    looked at.
 
-    `warmup` calls come first and may leave what they like: workspaces, caches, the optimizer's state. `limit` is what one
-    call site may keep. Reference cycles are collected before anything is said of them. Findings for which `is_known` is true
-    do not count. Raises LeakError with the leak traces, ValueError when `limit` is no size.
+    `warmup` calls come first and may leave what they like: workspaces, caches, the optimizer's state. `limit`
+    is what one call site may keep. Reference cycles are collected before anything is said of them. Findings
+    for which `is_known` is true do not count. Raises LeakError with the leak traces, ValueError when `limit`
+    is no size.
     """
     __tracebackhide__ = True
     for _ in range(warmup):
         fn()
-    with no_growth(limit, is_known, _unit="call"):
+    with NoGrowth(limit, is_known, unit="call"):
         fn()
 
 
-@contextmanager
-def no_growth(
-    limit: str = "0 B", is_known: Callable[[Finding], bool] = _new_to_all, *, _unit: str = "block"
-) -> Iterator[None]:
+class NoGrowth:
     """A `with` block: nothing that is born in it may be alive after it, but `limit` for each call site.
 
-    A local that the block has bound is alive after it. Raises LeakError with the leak traces, unless the block itself
-    raises.
+    A local that the block has bound is alive after it. Raises LeakError with the leak traces, unless the
+    block itself raises; ValueError when `limit` is no size. `unit` is the word for the block.
     """
-    __tracebackhide__ = True
-    allowed = parse_size(limit)
-    if why_inert() is not None:
-        yield
-        return
-    from leakguard.attachment import Attachment
-    from leakguard.report import Steps
-    from leakguard.testing.births import BirthRow
-    from leakguard.testing.survivors import counted, survivors_as_findings
 
-    attachment = Attachment()
-    try:
-        births = BirthRow()
-        yield
-        if births.is_quiet():
+    def __init__(
+        self, limit: str = "0 B", is_known: Callable[[Finding], bool] = _new_to_all, *, unit: str = "block"
+    ) -> None:
+        self._limit = parse_size(limit)
+        self._is_known = is_known
+        self._unit = unit
+        self._attachment: Attachment | None = None
+
+    def __enter__(self) -> None:
+        if why_inert() is not None:
             return
-        groups = _over(births, allowed)
-        if groups:
-            gc.collect()
-            groups = _over(births, allowed)
+        from leakguard.attachment import Attachment
+        from leakguard.testing.births import BirthRow
+
+        self._attachment = Attachment()
+        self._births = BirthRow()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        if self._attachment is None:
+            return
+        try:
+            found = self._findings() if error is None else ()
+        finally:
+            self._attachment.release()
+        how = f"after the {self._unit}; limit {format_bytes(self._limit)} a call site"
+        _raise(found, 1, how, self._is_known)
+
+    def _findings(self) -> tuple[Finding, ...]:
+        from leakguard.testing.survivors import counted, survivors_as_findings
+
+        assert self._attachment is not None
+        if not self._kept():
+            return ()
+        gc.collect()
+        groups = self._kept()
         if not groups:
-            return
-        findings = survivors_as_findings(groups, births.kept(), births, attachment, first=1, unit=_unit)
-    finally:
-        attachment.release()
-    found = f"after the {_unit}; limit {format_bytes(allowed)} a call site"
-    _raise(counted(findings, 0), Steps(count=1), found, is_known)
+            return ()
+        kept = self._births.kept()
+        return counted(
+            survivors_as_findings(groups, kept, self._births, self._attachment, first=1, unit=self._unit), 0
+        )
+
+    def _kept(self) -> set[int]:
+        """Groups of which more than the limit is alive."""
+        if self._births.is_quiet():
+            return set()
+        (kept,) = self._births.kept()
+        return {group for group, (_, size) in kept.items() if size > self._limit}
 
 
-def _over(births: object, limit: int) -> set[int]:
-    from leakguard.testing.births import BirthRow
-
-    assert isinstance(births, BirthRow)
-    (kept,) = births.kept()
-    return {group for group, (_, size) in kept.items() if size > limit}
-
-
-def _raise(findings: tuple[Finding, ...], steps: Steps, found: str, is_known: Callable[[Finding], bool]) -> None:
-    from leakguard.testing.survivors import leak_report
-
+def _raise(
+    findings: tuple[Finding, ...], steps: int, found: str, is_known: Callable[[Finding], bool]
+) -> None:
     __tracebackhide__ = True
     new = tuple(finding for finding in findings if not is_known(finding))
     if new:
-        raise LeakError(leak_report(new, steps), found)
+        from leakguard.report import Steps
+        from leakguard.testing.survivors import leak_report
+
+        raise LeakError(leak_report(new, Steps(count=steps)), found)

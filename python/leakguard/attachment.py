@@ -1,7 +1,7 @@
 """The native side of watching, put into torch and taken out again: allocators and sockets.
 
-Attached once for the process and counted by those who use it: a guard that stops inside a watched test must leave the
-test's own watching alone, and what is attached for a whole test session costs each test nothing.
+Attached once for the process and counted by those who use it: a guard that stops inside a watched test must
+leave the test's own watching alone, and what is attached for a whole test session costs each test nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _cuda: CudaMemory | None = None
 class Attachment:
     """One user's share, from construction to `release()`. Births are recorded while anybody has one.
 
-    `user_code` adds to the packages that count as the user's own until the last share is given back. Raises UserCodeError
-    for a name among them that cannot be imported; then nothing was attached.
+    `user_code` adds to the packages that count as the user's own until the last share is given back. Raises
+    UserCodeError for a name among them that cannot be imported; then nothing was attached.
     """
 
     def __init__(self, user_code: Iterable[str] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,8 +26,8 @@ WARMUP = 4
 
 
 class Engine:
-    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that nobody has
-    named, and no forward call is taken for a step."""
+    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that
+    nobody has named, and no forward call is taken for a step."""
 
     def __init__(
         self,
@@ -42,14 +43,19 @@ class Engine:
         self._watch = core.Watch()
         self._holders = HolderSearch()
         self._guarded = guarded
-        self._steps = StepFinder(self._mark, self._watch.rebase, guarded)
+        self._resting = False
+        self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code)
-        self._steps.install()
         self._follow_forward = guarded(self._meet_roots)
-        if roots:
-            self._steps.follow_forward(roots)
-        elif seek_modules:
-            core.seek_root_modules(self._follow_forward)
+        try:
+            self._steps.install()
+            if roots:
+                self._steps.follow_forward(roots)
+            elif seek_modules:
+                core.seek_root_modules(self._follow_forward)
+        except BaseException:
+            self.stop()
+            raise
 
     def add_modules(self, modules: Iterable[torch.nn.Module]) -> None:
         """More root modules."""
@@ -68,7 +74,7 @@ class Engine:
 
     def peaks(self) -> dict[str, int]:
         """The most bytes that were live at once on each device since the engine was made."""
-        peaks = {device: core.range(device)[1] for device in core.devices()}
+        peaks = {device: core.live_range(device)[1] for device in core.devices()}
         for _, _, _, devices in self._watch.rows():
             for device, _, _, peak, _ in devices:
                 peaks[device] = max(peak, peaks.get(device, 0))
@@ -78,12 +84,27 @@ class Engine:
         """Sets aside what was seen so far, as if watching began now."""
         self._watch.rebase()
 
-    def stop(self) -> None:
-        """Puts everything back."""
-        core.seek_root_modules(None)
-        self._steps.remove()
-        self._attachment.release()
+    def rest(self) -> None:
+        """Marks no step until `renew()`."""
+        self._resting = True
+
+    def renew(self) -> None:
+        """As if just made; for a fraction of what that costs. Of the modules, nothing is known any more."""
+        self._began = time.perf_counter()
+        self._allocator_seconds = core.allocator_seconds()
         self._modules.clear()
+        self._watch = core.Watch()
+        self._holders = HolderSearch()
+        self._steps.reset()
+        self._resting = False
+
+    def stop(self) -> None:
+        """Puts everything back, the rest also when one part fails."""
+        with contextlib.ExitStack() as back:
+            back.callback(self._modules.clear)
+            back.callback(self._attachment.release)
+            back.callback(self._steps.remove)
+            core.seek_root_modules(None)
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
         """The verdict on what has been seen so far. `seconds` is what the hooks have cost."""
@@ -100,6 +121,8 @@ class Engine:
         return f"step {self.step_count}, {allocated}{suspects}"
 
     def _mark(self) -> None:
+        if self._resting:
+            return
         elapsed = time.perf_counter() - self._began
         fresh = self._watch.mark(elapsed) > 0
         self._attachment.cuda.step_ended()
@@ -121,7 +144,9 @@ class Engine:
         trouble = self._attachment.trouble
         return Observation(
             steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
-            devices=tuple(map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))),
+            devices=tuple(
+                map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
+            ),
             growing=self._growing(),
             overhead=Overhead(
                 seconds=spent,

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from leakguard import caller
-from leakguard.report import Report, unwatched
+from leakguard import caller, report_file
+from leakguard.report import Report, ReportError, unwatched
 from leakguard.torch_import import when_torch_loads
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
 OnExit = Literal["if-problem", "always", "never"]
 
-_current: Guard | None = None
+_current: Guard | None = globals().get("_current")  # this module may be reloaded while a Guard watches
 
 
 def watch(
@@ -38,16 +38,19 @@ def watch(
 ) -> Guard:
     """Begins to watch this process's tensor memory and returns the Guard.
 
-    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code` names
-    installed packages whose lines count as the user's own. `save` is a file for the report, written at the end.
-    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or warning),
-    `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program imports torch.
+    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code`
+    names installed packages whose lines count as the user's own. `save` is a file for the report, written at the end:
+    `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added when `{rank}` is not there.
+    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or
+    warning), `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program
+    imports torch.
 
     A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in the
-    environment, in DataLoader workers and in spawned children that only import their parent's script, the Guard is inert.
+    environment, in forked children of a process that watches, in DataLoader workers and in spawned children that only
+    import their parent's script, the Guard is inert.
 
-    Raises ValueError for an option that is not known, TypeError for a module that is none, and ImportError when the
-    native module does not fit the installed torch.
+    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when `save`
+    cannot be written, and ImportError when the native module does not fit the installed torch.
     """
     global _current
     if detail != "lines":
@@ -57,14 +60,17 @@ def watch(
     idle = caller.why_inert()
     if idle:
         return Guard(inert=idle)
-    if _current is not None and _current.active:
-        _current.add(*modules)
-        return _current
-    guard = Guard(save=save, on_exit=on_exit)
+    if (present := current()) is not None:
+        present.add(*modules)
+        return present
+    file = None if save is None else report_file.report_path(str(save))
+    if file is not None:
+        report_file.check_writable(file)
+    guard = Guard(save=file, on_exit=on_exit)
     if wait_for_torch and not modules:
-        when_torch_loads(functools.partial(guard.attach_quietly, user_code=tuple(user_code)))
+        when_torch_loads(functools.partial(guard.attach_quietly, user_code=_names(user_code)))
     else:
-        guard.attach(modules, user_code)
+        guard.attach(modules, _names(user_code))
     _current = guard
     return guard
 
@@ -81,25 +87,29 @@ def watch_for_a_while(*, seek_modules: bool) -> Guard | None:
 
 
 def current() -> Guard | None:
-    """The Guard that watches this process now."""
-    return _current if _current is not None and _current.active else None
+    """The Guard that watches this process now; in a forked child there is none."""
+    return _current if _current is not None and _current.active and not _current.is_forked else None
 
 
 def step() -> None:
-    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does nothing
-    while nobody watches."""
+    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does
+    nothing while nobody watches."""
     guard = current()
     if guard is not None:
         guard.step()
+
+
+def _names(user_code: Iterable[str]) -> tuple[str, ...]:
+    return (user_code,) if isinstance(user_code, str) else tuple(user_code)
 
 
 class Guard:
     """Watches from `watch()` until `stop()`, the end of a `with` block, or the end of the process."""
 
     def __init__(
-        self, *, save: str | Path | None = None, on_exit: OnExit = "never", inert: str | None = None
+        self, *, save: Path | None = None, on_exit: OnExit = "never", inert: str | None = None
     ) -> None:
-        self._save = None if save is None else Path(save).absolute()
+        self._save = save
         self._on_exit = on_exit
         self._inert = inert
         self._engine: Engine | None = None
@@ -111,6 +121,11 @@ class Guard:
         self.active = inert is None
         if self.active:
             atexit.register(self._at_exit)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a forked child's copy of a Guard that watches the parent."""
+        return os.getpid() != self._process
 
     def attach(
         self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = (), *, seek_modules: bool = True
@@ -128,7 +143,7 @@ class Guard:
     def attach_quietly(self, user_code: Iterable[str] = ()) -> None:
         """As `attach`, from inside somebody's `import torch`: a failure is kept for the report."""
         try:
-            if self.active and os.getpid() == self._process:
+            if self.active and not self.is_forked:
                 self.attach((), user_code)
         except Exception as error:
             self.failed(error)
@@ -141,7 +156,7 @@ class Guard:
     def step(self) -> None:
         """Marks the end of a training step; from now on only such steps count."""
         if self._engine is not None and self.active:
-            self._engine.explicit_step()
+            self.guarded(self._engine.explicit_step)()
 
     @property
     def step_count(self) -> int:
@@ -159,8 +174,28 @@ class Guard:
         if self._engine is not None and self.active:
             self._engine.restart()
 
+    def rest(self) -> None:
+        """Sees no step until `renew()`, and leaves its place to another Guard. Stays attached."""
+        global _current
+        if self._engine is not None:
+            self._engine.rest()
+        if _current is self:
+            _current = None
+
+    def renew(self) -> bool:
+        """Watches again after `rest()`, with nothing seen yet. False when it was stopped or another Guard watches."""
+        global _current
+        if self._engine is None or not self.active or current() is not None:
+            return False
+        self._engine.renew()
+        self._failures.clear()
+        self._seconds = 0.0
+        _current = self
+        return True
+
     def report(self) -> Report:
-        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then."""
+        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal
+        failure is in the report, and is not raised."""
         if self._inert is not None:
             return unwatched(self._inert, "run it where leakguard is not switched off")
         if self._last is not None:
@@ -173,7 +208,17 @@ class Guard:
                     failures=len(self._failures),
                 )
             return unwatched("the program never imported torch", "watch a program that does")
-        return self._engine.report(self._failures, self._seconds)
+        try:
+            return self._engine.report(self._failures, self._seconds)
+        except MemoryError:  # the caller may be able to make room
+            raise
+        except Exception as error:
+            self.failed(error)
+        return unwatched(
+            f"leakguard itself failed: {self._failures[-1]}",
+            "please report this failure; the program is not to blame",
+            failures=len(self._failures),
+        )
 
     def progress(self) -> str:
         """A few words on the run so far; cheap, and callable from any thread."""
@@ -182,10 +227,12 @@ class Guard:
     def stop(self) -> None:
         """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
         try:
-            if self.active and self._engine is not None and os.getpid() == self._process:
+            if self.active and self._engine is not None and not self.is_forked:
                 self._last = self.report()
                 if self._save is not None:
                     self._last.save(self._save)
+        except (ReportError, MemoryError) as error:
+            self.failed(error)
         finally:
             self.discard()
 
@@ -198,9 +245,9 @@ class Guard:
         atexit.unregister(self._at_exit)
         if _current is self:
             _current = None
-        if self._engine is not None and os.getpid() == self._process:
+        if self._engine is not None and not self.is_forked:
             self._peaks = self._engine.peaks()
-            self._engine.stop()
+            self.guarded(self._engine.stop)()
             self._engine = None
 
     def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
@@ -233,7 +280,7 @@ class Guard:
         self.stop()
 
     def _at_exit(self) -> None:
-        if os.getpid() != self._process or not self.active:
+        if self.is_forked or not self.active:
             return
         try:
             self.stop()

@@ -1,15 +1,16 @@
-"""The failure of an assertion about memory. Imports neither torch nor pytest."""
+"""The failures of assertions about memory. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
 from leakguard.report import Report
 from leakguard.testing.failure_text import failure_text
 
-__all__ = ["LeakError"]
+__all__ = ["LeakError", "MemoryLimitError"]
 
 
 class LeakError(AssertionError):
-    """Memory is kept that should have been let go of. `report` has the findings; the text is at most 25 lines long."""
+    """Memory is kept that should have been let go of. `report` has the findings; the text is at most 25 lines
+    long."""
 
     def __init__(self, report: Report, found: str) -> None:
         self.report = report
@@ -19,3 +20,7 @@ class LeakError(AssertionError):
 
     def __str__(self) -> str:
         return failure_text(self.report, self.found)
+
+
+class MemoryLimitError(AssertionError):
+    """A test took more memory at once than it may."""

@@ -3,8 +3,8 @@
     @pytest.mark.limit_gpu_leaks("0 B")
     def test_training_step(model): ...
 
-Loaded by pytest in every project that has leakguard installed, so it imports neither torch nor the native modules until a
-test is checked. What the hooks do is in leakguard.testing, a file for each part of it.
+Loaded by pytest in every project that has leakguard installed, so it imports neither torch nor the native
+modules until a test is checked. What the hooks do is in leakguard.testing, a file for each part of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
 from leakguard.testing.limits import marker_help
 from leakguard.testing.plugin import LeakguardPlugin
 from leakguard.testing.settings import Settings, add_options
@@ -38,7 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gpu_leaks(request: pytest.FixtureRequest) -> GpuLeaks:
-    """Assertions on memory to make inside a test: no_growth(), assert_no_growth(fn, steps=20), assert_released(fn)."""
+    """Assertions on memory to make inside a test: no_growth(), assert_no_growth(fn, steps=20),
+    assert_released(fn)."""
     from leakguard.testing.fixture import GpuLeaks
 
     return GpuLeaks(_plugin(request.config).checking_session())

@@ -52,6 +52,18 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
         raise ReportError(f"{path} cannot be written: {_reason(error)}. {_remedy(target)}") from error
 
 
+def report_path(pattern: str) -> Path:
+    """The file that `pattern` names in this process: `report.json` is `report.rank1.json` on torchrun's rank
+    1."""
+    rank = os.environ.get("RANK")
+    filled = pattern.replace("{rank}", rank or "0").replace("{pid}", str(os.getpid()))
+    path = Path(filled).absolute()
+    is_device = path.exists() and not path.is_file()
+    if rank is not None and "{rank}" not in pattern and not is_device:
+        path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
+    return path
+
+
 def check_writable(path: str | Path) -> None:
     """Raises ReportError when a report could not be written to `path`. Leaves no file behind and harms
     none."""

@@ -4,24 +4,25 @@ In order of preference: an explicit `leakguard.step()`, an optimizer's step, the
 forward of the busiest root module. A run begins with whatever comes first and changes to a better source when one shows
 up; what was counted before is set aside as warm-up (`rebase`).
 
-Nothing here is global to torch but the hooks torch offers for it: the optimizers' post-step hook, and two functions that
-are wrapped and put back at `remove`: `torch.autograd.backward`, and `GradScaler.step`, because a scaler that skips an
-optimizer's step tells nobody.
+Nothing here is global to torch but the hooks torch offers for it: the optimizers' post-step hook, and two functions
+that are wrapped and put back at `remove`: `torch.autograd.backward`, and `GradScaler.step`, because a scaler that
+skips an optimizer's step tells nobody.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from leakguard.optimizer_cycle import OptimizerCycle
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["Source", "StepFinder"]
 
@@ -55,20 +56,23 @@ class StepFinder:
 
     def install(self) -> None:
         """Begins to look for steps."""
-        import torch
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        handle = register_optimizer_step_post_hook(self._guarded(self._optimizer_stepped))
+        handle = register_optimizer_step_post_hook(Hook(self._guarded(self._optimizer_stepped)))
         self._undo.append(handle.remove)
         self._wrap(torch.autograd, "backward", self._wrap_backward)
         self._wrap(torch.amp.GradScaler, "step", self._wrap_scaler_step)
 
+    def reset(self) -> None:
+        """Forgets what was found, and goes on looking."""
+        self.source = None
+        self._cycle = OptimizerCycle()
+        self._forward.remove()
+
     def remove(self) -> None:
         """Puts everything back that is still as `install` left it."""
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
-        self._forward.remove()
+        with contextlib.ExitStack() as back:
+            for undo in (self._forward.remove, *self._undo):
+                back.callback(undo)
+            self._undo.clear()
 
     def explicit_step(self) -> None:
         """The user says that a step is over."""
@@ -101,7 +105,9 @@ class StepFinder:
         setattr(owner, name, wrapper)
 
         def undo() -> None:
-            if getattr(owner, name) is wrapper:  # somebody may have wrapped it again; then ours stays inside, inert
+            if (
+                getattr(owner, name) is wrapper
+            ):  # somebody may have wrapped it again; then ours stays inside, inert
                 setattr(owner, name, original)
 
         self._undo.append(undo)
@@ -136,6 +142,25 @@ class StepFinder:
         return step
 
 
+class Hook:
+    """A function of ours in torch's hands, which must not show there.
+
+    A compiler that traces the model sees nothing in it: with what we do in a hook it would break the graph, and fail
+    where none may break. A copy of the model, pickled or deep, gets a hook that does nothing and needs no leakguard:
+    ours could be taken away from the original only.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._function(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")  # takes anything and returns None
+
+
 class ForwardEnds:
     """Ends of the outermost forward calls of the busiest among some root modules."""
 
@@ -156,8 +181,10 @@ class ForwardEnds:
             if any(root is known for known in self._followed):
                 continue
             self._followed.add(root)
-            self._handles.append(root.register_forward_pre_hook(self._guarded(self._began)))
-            self._handles.append(root.register_forward_hook(self._guarded(self._finished), always_call=True))
+            self._handles.append(root.register_forward_pre_hook(Hook(self._guarded(self._began))))
+            self._handles.append(
+                root.register_forward_hook(Hook(self._guarded(self._finished)), always_call=True)
+            )
 
     def remove(self) -> None:
         """Takes the hooks away."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -21,7 +20,8 @@ def when_torch_loads(call: Callable[[], None]) -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds torch as the others would, with a loader that says when it is done; then leaves the path."""
+    """Finds torch as the others would, with a loader that says when it is done, and leaves the path then. Being asked
+    is not enough: many libraries look for torch's spec to know whether they could import it."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
@@ -31,11 +31,26 @@ class _TorchFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != "torch":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        spec = _found_by_others(self, fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _TorchLoader(spec.loader, self._call)
+            spec.loader = _TorchLoader(spec.loader, self._loaded)
         return spec
+
+    def _loaded(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._call()
+
+
+def _found_by_others(
+    finder: MetaPathFinder, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    for other in list(sys.meta_path):
+        find = None if other is finder else getattr(other, "find_spec", None)
+        spec: ModuleSpec | None = find(fullname, path, target) if find is not None else None
+        if spec is not None:
+            return spec
+    return None
 
 
 class _TorchLoader(Loader):

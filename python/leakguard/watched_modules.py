@@ -35,7 +35,7 @@ class WatchedModules:
 
     def add(self, roots: Iterable[torch.nn.Module], *, by_user: bool = False) -> None:
         """More roots; those that the user named give their paths to what they contain."""
-        known = [module for module in self.roots()]
+        known = list(self.roots())
         for root in roots:
             if not any(root is module for module in known):
                 self._roots.append(weakref.ref(root))
@@ -85,8 +85,9 @@ class WatchedModules:
     def clear(self) -> None:
         """Forgets everything."""
         self._roots.clear()
-        self._entries.clear()
-        core.clear_modules()
+        if self._entries:
+            self._entries.clear()
+            core.clear_modules()
 
     def _enter(self, module: torch.nn.Module, path: str) -> None:
         address = id(module)
@@ -94,7 +95,10 @@ class WatchedModules:
         if entry is not None and entry() is module:
             return
 
-        def forget(dead: weakref.ref[torch.nn.Module], entries: dict[int, weakref.ref[torch.nn.Module]] = self._entries) -> None:
+        def forget(
+            dead: weakref.ref[torch.nn.Module],
+            entries: dict[int, weakref.ref[torch.nn.Module]] = self._entries,
+        ) -> None:
             if entries.get(address) is dead:
                 del entries[address]
                 core.drop_module(address)

@@ -14,8 +14,8 @@ import pytest
 from script_endings import ENDINGS
 from watched_world import World
 
-from leakguard.cli.run import report_path
 from leakguard.report import Report, load
+from leakguard.report_file import report_path
 
 RULE = re.compile(r"^── leakguard, .*", re.MULTILINE | re.DOTALL)
 

@@ -15,9 +15,10 @@ sys.path.insert(0, str(TESTS))
 
 torch = pytest.importorskip("torch")
 
-import leakguard  # noqa: E402
-from leakguard.report import Finding, Report  # noqa: E402
 from scenes.scene import CLEAN, LEAKS, Scene, Steps  # noqa: E402
+
+import leakguard  # noqa: E402
+from leakguard.report import Finding, Place, Report  # noqa: E402
 
 for file in sorted((TESTS / "scenes").glob("*_*.py")):
     if file.name.startswith(("leaks_", "clean_")):
@@ -63,27 +64,31 @@ def growing(report: Report) -> list[Finding]:
 def check_leak(scene: Scene, report: Report) -> None:
     findings = growing(report)
     assert report.status == "leak", report
-    at_line = [
-        finding
-        for finding in findings
-        if finding.allocated_at.file == str(scene.file) and finding.allocated_at.line in scene.lines
-    ]
-    assert at_line, f"none of lines {scene.lines} named:\n{report}"
+    first = findings[0]
+    places = [place for place in (first.allocated_at, *first.also_born_at) if is_marked(scene, place)]
+    assert places, f"none of lines {scene.lines} named:\n{report}"
     if scene.leads:
-        assert findings[0] in at_line, f"line {scene.lines} is not the first finding:\n{report}"
+        assert places[0] is first.allocated_at, f"line {scene.lines} does not come first:\n{report}"
     source = scene.file.read_text(encoding="utf-8").splitlines()
-    for finding in at_line:
-        line, expression = finding.allocated_at.line, finding.allocated_at.expression
-        assert line is not None
-        assert expression and expression in source[line - 1]
-        assert finding.allocated_at.function
+    for place in places:
+        assert place.line is not None
+        assert place.expression and place.expression in source[place.line - 1]
+        assert place.function
         if scene.phase is not None:
-            assert finding.allocated_at.phase == scene.phase
-    counted = findings if scene.whole else at_line
+            assert place.phase == scene.phase
+    assert scene.holder in [link.name for link in first.retained_by], report
     if scene.bytes_per_step is not None:
-        assert sum(f.bytes_per_step for f in counted) == pytest.approx(scene.bytes_per_step, rel=TOLERANCE), report
+        assert sum(f.bytes_per_step for f in findings) == pytest.approx(
+            scene.bytes_per_step, rel=TOLERANCE
+        ), report
     if scene.blocks_per_step is not None:
-        assert sum(f.blocks_per_step for f in counted) == pytest.approx(scene.blocks_per_step, rel=TOLERANCE), report
+        assert sum(f.blocks_per_step for f in findings) == pytest.approx(
+            scene.blocks_per_step, rel=TOLERANCE
+        ), report
+
+
+def is_marked(scene: Scene, place: Place) -> bool:
+    return place.file == str(scene.file) and place.line in scene.lines
 
 
 def check_clean(report: Report) -> None:
@@ -95,7 +100,9 @@ def all_leaks() -> list[Any]:
     """The leaks, those that are not found yet as strict expected failures."""
     return [
         pytest.param(
-            scene, id=name, marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else []
+            scene,
+            id=name,
+            marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else [],
         )
         for name, scene in LEAKS.items()
     ]

@@ -268,7 +268,9 @@ def activations_recomputed(steps: Steps) -> None:
 def hooks_that_keep_the_latest(steps: Steps) -> None:
     model, optimizer = new_trainer()
     latest: dict[str, torch.Tensor] = {}
-    model.hidden.register_forward_hook(lambda module, inputs, output: latest.update(hidden=output.detach().abs()))
+    model.hidden.register_forward_hook(
+        lambda module, inputs, output: latest.update(hidden=output.detach().abs())
+    )
     for _ in steps:
         train_step(model, optimizer)
     assert "hidden" in latest

@@ -50,7 +50,7 @@ def new_trainer(lr: float = 0.1) -> tuple[Classifier, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=lr)
 
 
-@leak(bytes_per_step=FLOAT, blocks_per_step=1)
+@leak(holder="losses", bytes_per_step=FLOAT, blocks_per_step=1)
 def detached_scalars_pile_up(steps: Steps) -> None:
     model, optimizer = new_trainer()
     losses = []
@@ -59,7 +59,7 @@ def detached_scalars_pile_up(steps: Steps) -> None:
         losses.append(loss.clone())  # leaks
 
 
-@leak(bytes_per_step=BATCH * WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="noise", bytes_per_step=BATCH * WIDTH * FLOAT, blocks_per_step=1)
 def cache_keyed_by_step(steps: Steps) -> None:
     model, optimizer = new_trainer()
     noise: dict[int, torch.Tensor] = {}
@@ -68,7 +68,7 @@ def cache_keyed_by_step(steps: Steps) -> None:
         noise[step] = torch.rand(BATCH, WIDTH)  # leaks
 
 
-@leak(bytes_per_step=BATCH * FLOAT, blocks_per_step=1)
+@leak(holder="hits", bytes_per_step=BATCH * FLOAT, blocks_per_step=1)
 def metric_never_reset(steps: Steps) -> None:
     model, optimizer = new_trainer()
     accuracy = Accuracy()
@@ -79,7 +79,7 @@ def metric_never_reset(steps: Steps) -> None:
     assert 0 <= accuracy.compute() <= 1
 
 
-@leak(bytes_per_step=MODEL, whole=True)
+@leak(holder="registry", bytes_per_step=MODEL)
 def models_in_a_registry(steps: Steps) -> None:
     registry: list[nn.Module] = []
     for _ in steps:
@@ -90,7 +90,7 @@ def models_in_a_registry(steps: Steps) -> None:
         optimizer.zero_grad()
 
 
-@leak(bytes_per_step=None, leads=False)
+@leak(holder="param_groups", bytes_per_step=None, leads=False)
 def optimizer_keeps_old_heads(steps: Steps) -> None:
     body = nn.Linear(WIDTH, WIDTH)
     optimizer = torch.optim.SGD(body.parameters(), lr=0.1)
@@ -102,7 +102,7 @@ def optimizer_keeps_old_heads(steps: Steps) -> None:
         optimizer.step()
 
 
-@leak(bytes_per_step=64 * WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="firsts", bytes_per_step=64 * WIDTH * FLOAT, blocks_per_step=1)
 def row_pins_its_base(steps: Steps) -> None:
     model, optimizer = new_trainer()
     firsts = []
@@ -112,7 +112,7 @@ def row_pins_its_base(steps: Steps) -> None:
         firsts.append(table[0])
 
 
-@leak(bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="records", bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
 def tensors_in_log_records(steps: Steps) -> None:
     records: list[logging.LogRecord] = []
 
@@ -128,7 +128,7 @@ def tensors_in_log_records(steps: Steps) -> None:
         log.info("mean %s", model.hidden.weight.detach().mean(0))  # leaks
 
 
-@leak(bytes_per_step=MODEL, whole=True)
+@leak(holder="best", bytes_per_step=MODEL)
 def every_state_kept_as_the_best(steps: Steps) -> None:
     model, optimizer = new_trainer()
     best = []
@@ -138,8 +138,8 @@ def every_state_kept_as_the_best(steps: Steps) -> None:
 
 
 @leak(
+    holder="best",
     bytes_per_step=MODEL,
-    whole=True,
     unseen="torch makes the storage of a deep copy with c10::GetDefaultCPUAllocator, past the allocator slot",
 )
 def deep_copies_of_every_state(steps: Steps) -> None:
@@ -150,7 +150,7 @@ def deep_copies_of_every_state(steps: Steps) -> None:
         best.append(copy.deepcopy(model.state_dict()))  # leaks
 
 
-@leak(bytes_per_step=None, blocks_per_step=1)
+@leak(holder="position_table", bytes_per_step=None, blocks_per_step=1)
 def table_cached_for_each_length(steps: Steps) -> None:
     position_table.cache_clear()
     model, optimizer = new_trainer()
@@ -160,7 +160,7 @@ def table_cached_for_each_length(steps: Steps) -> None:
     position_table.cache_clear()
 
 
-@leak(bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="newest", bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
 def values_in_a_linked_list(steps: Steps) -> None:
     model, optimizer = new_trainer()
     newest = None
@@ -169,7 +169,7 @@ def values_in_a_linked_list(steps: Steps) -> None:
         newest = Cell(model.hidden.bias.detach().clone(), newest)  # leaks
 
 
-@leak(bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="cache", bytes_per_step=WIDTH * FLOAT, blocks_per_step=1)
 def values_that_keep_their_weak_keys(steps: Steps) -> None:
     model, optimizer = new_trainer()
     cache: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -183,7 +183,7 @@ def values_that_keep_their_weak_keys(steps: Steps) -> None:
         cache[job] = (job, torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=BATCH * WIDTH * FLOAT, blocks_per_step=1)
+@leak(holder="replay", bytes_per_step=BATCH * WIDTH * FLOAT, blocks_per_step=1)
 def replay_without_limit(steps: Steps) -> None:
     model, optimizer = new_trainer()
     replay = []

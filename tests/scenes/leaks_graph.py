@@ -44,7 +44,7 @@ class Exponential(torch.autograd.Function):
         return grads[0] * ctx.result
 
 
-@leak(bytes_per_step=None, whole=True)
+@leak(holder="total", bytes_per_step=None)
 def validation_losses_in_a_total(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -57,7 +57,7 @@ def validation_losses_in_a_total(steps: Steps) -> None:
     assert total.requires_grad
 
 
-@leak(bytes_per_step=2 * HIDDEN + LOGITS + DOUBLE, whole=True, leads=False)
+@leak(holder="kept", bytes_per_step=2 * HIDDEN + LOGITS + DOUBLE, leads=False)
 def outputs_in_a_list(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.Adam(model.parameters())
@@ -68,7 +68,7 @@ def outputs_in_a_list(steps: Steps) -> None:
         kept.append(logits * 2)  # leaks
 
 
-@leak(bytes_per_step=FLOAT, blocks_per_step=1)
+@leak(holder="history", bytes_per_step=FLOAT, blocks_per_step=1)
 def losses_in_a_dict(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -81,7 +81,7 @@ def losses_in_a_dict(steps: Steps) -> None:
         history["loss"].append(loss)
 
 
-@leak(bytes_per_step=LOGITS, blocks_per_step=1)
+@leak(holder="recent", bytes_per_step=LOGITS, blocks_per_step=1)
 def outputs_in_a_deque_without_limit(steps: Steps) -> None:
     model = nn.Linear(WIDTH, CLASSES)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -94,7 +94,9 @@ def outputs_in_a_deque_without_limit(steps: Steps) -> None:
         recent.append(logits)
 
 
-@leak(bytes_per_step=HIDDEN, source="forward", count=lambda n: n - 1)  # met in the first forward
+@leak(
+    holder="state", bytes_per_step=HIDDEN, source="forward", count=lambda n: n - 1
+)  # met in the first forward
 def hidden_state_carried(steps: Steps) -> None:
     cell = nn.Linear(WIDTH, WIDTH)
     state = torch.zeros(BATCH, WIDTH)
@@ -103,7 +105,7 @@ def hidden_state_carried(steps: Steps) -> None:
         state = torch.tanh(cell(inputs) + state)  # leaks
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="spread", bytes_per_step=HIDDEN + 2 * DOUBLE, blocks_per_step=3)
 def state_updated_in_the_graph(steps: Steps) -> None:
     model = WithStatistics()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -111,7 +113,7 @@ def state_updated_in_the_graph(steps: Steps) -> None:
         train_step(model, optimizer)
 
 
-@leak(bytes_per_step=2 * HIDDEN + LOGITS, whole=True, leads=False)
+@leak(holder="predictions", bytes_per_step=2 * HIDDEN + LOGITS, leads=False)
 def evaluation_with_gradients_kept(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -124,7 +126,9 @@ def evaluation_with_gradients_kept(steps: Steps) -> None:
         model.train()
 
 
-@leak(bytes_per_step=FLOAT, blocks_per_step=1, leads=False)
+@leak(
+    holder="norms", bytes_per_step=2 * HIDDEN + FLOAT, blocks_per_step=3, leads=False
+)  # with its input and gradient
 def gradient_penalties_kept(steps: Steps) -> None:
     critic = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
     optimizer = torch.optim.Adam(critic.parameters())
@@ -140,7 +144,7 @@ def gradient_penalties_kept(steps: Steps) -> None:
         norms.append(penalty)
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="losses", bytes_per_step=HIDDEN + FLOAT, blocks_per_step=2)
 def context_attribute(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -153,7 +157,7 @@ def context_attribute(steps: Steps) -> None:
         losses.append(loss)
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1, leads=False)
+@leak(holder="losses", bytes_per_step=2 * HIDDEN + LOGITS + FLOAT, blocks_per_step=4, leads=False)
 def graph_retained_and_loss_kept(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -167,7 +171,7 @@ def graph_retained_and_loss_kept(steps: Steps) -> None:
         losses.append(loss)
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1, phase="backward")
+@leak(holder="seen", bytes_per_step=HIDDEN, blocks_per_step=1, phase="backward")
 def gradients_kept_by_a_tensor_hook(steps: Steps) -> None:
     model = Classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -54,7 +54,7 @@ def fails_twice() -> None:
         raise RuntimeError("the step failed") from None
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="activations", bytes_per_step=HIDDEN, blocks_per_step=1)
 def forward_hook_stores_outputs(steps: Steps) -> None:
     model, optimizer = new_trainer()
     activations = []
@@ -67,7 +67,7 @@ def forward_hook_stores_outputs(steps: Steps) -> None:
         train_step(model, optimizer)
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="callbacks", bytes_per_step=ROW, blocks_per_step=1)
 def closures_in_a_list(steps: Steps) -> None:
     model, optimizer = new_trainer()
     callbacks: list[Callable[[], float]] = []
@@ -77,7 +77,7 @@ def closures_in_a_list(steps: Steps) -> None:
         callbacks.append(lambda means=means: float(means.max()))
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="later", bytes_per_step=ROW, blocks_per_step=1)
 def partials_in_a_list(steps: Steps) -> None:
     model, optimizer = new_trainer()
     later: list[Callable[[], torch.Tensor]] = []
@@ -86,7 +86,7 @@ def partials_in_a_list(steps: Steps) -> None:
         later.append(functools.partial(torch.sum, torch.full((WIDTH,), 2.0)))  # leaks
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="errors", bytes_per_step=HIDDEN, blocks_per_step=1)
 def exceptions_kept(steps: Steps) -> None:
     model, optimizer = new_trainer()
     errors = []
@@ -99,7 +99,7 @@ def exceptions_kept(steps: Steps) -> None:
             errors.append(error)
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="failures", bytes_per_step=HIDDEN, blocks_per_step=1)
 def chained_exceptions_kept(steps: Steps) -> None:
     model, optimizer = new_trainer()
     failures = []
@@ -111,7 +111,7 @@ def chained_exceptions_kept(steps: Steps) -> None:
             failures.append(error.with_traceback(None))
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1)
+@leak(holder="streams", bytes_per_step=HIDDEN, blocks_per_step=1)
 def suspended_generators_kept(steps: Steps) -> None:
     def augmented() -> Generator[float, None, None]:
         noise = torch.randn(BATCH, WIDTH)  # leaks
@@ -127,7 +127,7 @@ def suspended_generators_kept(steps: Steps) -> None:
         train_step(model, optimizer)
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="seen", bytes_per_step=ROW, blocks_per_step=1)
 def values_in_a_thread_local(steps: Steps) -> None:
     model, optimizer = new_trainer()
     local = threading.local()
@@ -137,7 +137,7 @@ def values_in_a_thread_local(steps: Steps) -> None:
         local.seen[step] = torch.zeros(WIDTH)  # leaks
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="written", bytes_per_step=ROW, blocks_per_step=1)
 def writer_thread_keeps_what_it_wrote(steps: Steps) -> None:
     pending: queue.Queue[torch.Tensor | None] = queue.Queue()
 
@@ -161,7 +161,7 @@ def writer_thread_keeps_what_it_wrote(steps: Steps) -> None:
         writer.join()
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="made", bytes_per_step=ROW, blocks_per_step=1)
 def helper_thread_makes_and_keeps(steps: Steps) -> None:
     wanted, done = threading.Semaphore(0), threading.Semaphore(0)
     ending = threading.Event()
@@ -186,7 +186,7 @@ def helper_thread_makes_and_keeps(steps: Steps) -> None:
         helper.join()
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="results", bytes_per_step=ROW, blocks_per_step=1)
 def queue_that_nobody_reads(steps: Steps) -> None:
     model, optimizer = new_trainer()
     results: queue.SimpleQueue[torch.Tensor] = queue.SimpleQueue()
@@ -195,7 +195,7 @@ def queue_that_nobody_reads(steps: Steps) -> None:
         results.put(torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="past", bytes_per_step=ROW, blocks_per_step=1)
 def default_argument_remembers(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for _ in steps:
@@ -204,7 +204,7 @@ def default_argument_remembers(steps: Steps) -> None:
     remember.__defaults__[0].clear()  # type: ignore[index]
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="shown", bytes_per_step=ROW, blocks_per_step=1)
 def class_attribute_is_shared(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for _ in steps:
@@ -213,7 +213,7 @@ def class_attribute_is_shared(steps: Steps) -> None:
     Monitor.shown.clear()
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="_registry", bytes_per_step=ROW, blocks_per_step=1)
 def finalizers_hold_their_arguments(steps: Steps) -> None:
     class Run:
         pass
@@ -225,7 +225,7 @@ def finalizers_hold_their_arguments(steps: Steps) -> None:
         weakref.finalize(run, torch.Tensor.numel, torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="model", bytes_per_step=ROW, blocks_per_step=1)
 def attributes_with_ever_new_names(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for step in steps:
@@ -233,7 +233,7 @@ def attributes_with_ever_new_names(steps: Steps) -> None:
         setattr(model, f"snapshot_{step}", model.hidden.bias.detach() + 0)  # leaks
 
 
-@leak(bytes_per_step=HIDDEN, blocks_per_step=1, phase="forward")
+@leak(holder="trace", bytes_per_step=HIDDEN, blocks_per_step=1, phase="forward")
 def module_appends_to_itself(steps: Steps) -> None:
     class Recorder(nn.Module):
         def __init__(self) -> None:

@@ -18,7 +18,7 @@ def new_trainer() -> tuple[Classifier, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
 
-@leak(bytes_per_step=ROW / 10, blocks_per_step=0.1, steps=200, long_steps=400)
+@leak(holder="kept", bytes_per_step=ROW / 10, blocks_per_step=0.1, steps=200, long_steps=400)
 def every_tenth_step(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -28,7 +28,7 @@ def every_tenth_step(steps: Steps) -> None:
             kept.append(torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=ROW / 50, blocks_per_step=0.02, steps=1000, long_steps=2000)
+@leak(holder="kept", bytes_per_step=ROW / 50, blocks_per_step=0.02, steps=1000, long_steps=2000)
 def once_an_epoch_of_fifty(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -38,7 +38,9 @@ def once_an_epoch_of_fifty(steps: Steps) -> None:
         kept.append(model.hidden.bias.detach().clone())  # leaks
 
 
-@leak(bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=200, long_steps=400)
+@leak(
+    holder="kept", bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=200, long_steps=400
+)
 def only_in_evaluation(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -50,7 +52,9 @@ def only_in_evaluation(steps: Steps) -> None:
                 kept.append(model(batch()).softmax(1))  # leaks
 
 
-@leak(bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit")
+@leak(
+    holder="kept", bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit"
+)
 def only_in_steps_of_validation(steps: Steps) -> None:
     import leakguard
 
@@ -64,7 +68,7 @@ def only_in_steps_of_validation(steps: Steps) -> None:
         leakguard.step()
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1, steps=400, long_steps=400)
+@leak(holder="kept", bytes_per_step=ROW, blocks_per_step=1, steps=400, long_steps=400)
 def from_the_middle_of_the_run(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -74,7 +78,7 @@ def from_the_middle_of_the_run(steps: Steps) -> None:
             kept.append(torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1, steps=224, long_steps=224)
+@leak(holder="kept", bytes_per_step=ROW, blocks_per_step=1, steps=224, long_steps=224)
 def twenty_leaking_steps_after_two_hundred(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -84,7 +88,7 @@ def twenty_leaking_steps_after_two_hundred(steps: Steps) -> None:
             kept.append(torch.zeros(WIDTH))  # leaks
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1, steps=240, long_steps=400)
+@leak(holder="kept", bytes_per_step=ROW, blocks_per_step=1, steps=240, long_steps=400)
 def line_that_filled_a_cache_before(steps: Steps) -> None:
     def row(value: float) -> torch.Tensor:
         return torch.full((WIDTH,), value)  # leaks
@@ -99,7 +103,7 @@ def line_that_filled_a_cache_before(steps: Steps) -> None:
             kept.append(row(0.0))
 
 
-@leak(bytes_per_step=512, blocks_per_step=1, steps=24)
+@leak(holder="kept", bytes_per_step=512, blocks_per_step=1, steps=24)
 def one_small_block(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -108,7 +112,7 @@ def one_small_block(steps: Steps) -> None:
         kept.append(torch.zeros(128))  # leaks
 
 
-@leak(bytes_per_step=KIB * KIB, blocks_per_step=1, steps=24, long_steps=100)
+@leak(holder="kept", bytes_per_step=KIB * KIB, blocks_per_step=1, steps=24, long_steps=100)
 def one_mebibyte(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -117,7 +121,7 @@ def one_mebibyte(steps: Steps) -> None:
         kept.append(torch.empty(KIB, KIB // FLOAT))  # leaks
 
 
-@leak(bytes_per_step=3 * ROW, blocks_per_step=3, steps=24)
+@leak(holder="kept", bytes_per_step=3 * ROW, blocks_per_step=3, steps=24)
 def three_lines_for_a_loop_in_the_step(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -126,7 +130,7 @@ def three_lines_for_a_loop_in_the_step(steps: Steps) -> None:
         kept.extend(torch.full((WIDTH,), float(k)) for k in range(3))  # leaks
 
 
-@leak(bytes_per_step=None, blocks_per_step=1, steps=60)
+@leak(holder="kept", bytes_per_step=None, blocks_per_step=1, steps=60)
 def sizes_that_vary(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -135,7 +139,7 @@ def sizes_that_vary(steps: Steps) -> None:
         kept.append(torch.zeros(1 + (step * 37) % 211))  # leaks
 
 
-@leak(bytes_per_step=ROW / 2, blocks_per_step=0.5, steps=120)
+@leak(holder="kept", bytes_per_step=ROW / 2, blocks_per_step=0.5, steps=120)
 def half_of_it_is_let_go(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept: list[torch.Tensor] = []
@@ -146,7 +150,7 @@ def half_of_it_is_let_go(steps: Steps) -> None:
             del kept[-10:]
 
 
-@leak(bytes_per_step=BATCH * ROW, blocks_per_step=1)
+@leak(holder="gallery", bytes_per_step=BATCH * ROW, blocks_per_step=1)
 def gan_keeps_its_fakes(steps: Steps) -> None:
     generator, judge = nn.Linear(CLASSES, WIDTH), nn.Linear(WIDTH, 1)
     for_generator = torch.optim.Adam(generator.parameters())
@@ -163,7 +167,7 @@ def gan_keeps_its_fakes(steps: Steps) -> None:
         gallery.append(fakes.detach())
 
 
-@leak(bytes_per_step=BATCH * FLOAT, blocks_per_step=1)
+@leak(holder="values", bytes_per_step=BATCH * FLOAT, blocks_per_step=1)
 def rollout_values_kept(steps: Steps) -> None:
     actor, critic = Classifier(), nn.Linear(WIDTH, 1)
     for_actor = torch.optim.Adam(actor.parameters())
@@ -183,7 +187,7 @@ def rollout_values_kept(steps: Steps) -> None:
         log["values"].append(values.detach().exp())  # leaks
 
 
-@leak(bytes_per_step=FLOAT, blocks_per_step=1)
+@leak(holder="losses", bytes_per_step=FLOAT, blocks_per_step=1)
 def lbfgs_losses_kept(steps: Steps) -> None:
     model = nn.Linear(WIDTH, CLASSES)
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, history_size=5, lr=0.01)
@@ -201,7 +205,13 @@ def lbfgs_losses_kept(steps: Steps) -> None:
         losses.append(closure().detach() * 1.0)  # leaks
 
 
-@leak(bytes_per_step=BATCH * CLASSES * FLOAT, blocks_per_step=1, source="forward", count=lambda n: n - 1)
+@leak(
+    holder="answers",
+    bytes_per_step=BATCH * CLASSES * FLOAT,
+    blocks_per_step=1,
+    source="forward",
+    count=lambda n: n - 1,
+)
 def inference_outputs_kept(steps: Steps) -> None:
     model = Classifier().eval()
     answers = []
@@ -210,7 +220,13 @@ def inference_outputs_kept(steps: Steps) -> None:
             answers.append(model(batch()).exp())  # leaks
 
 
-@leak(bytes_per_step=2 * BATCH * CLASSES * FLOAT, blocks_per_step=2, steps=96, count=lambda n: n // 4)
+@leak(
+    holder="kept",
+    bytes_per_step=2 * BATCH * CLASSES * FLOAT,
+    blocks_per_step=2,
+    steps=96,
+    count=lambda n: n // 4,
+)
 def micro_batches_kept_with_accumulation(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -224,7 +240,7 @@ def micro_batches_kept_with_accumulation(steps: Steps) -> None:
             optimizer.zero_grad()
 
 
-@leak(bytes_per_step=ROW, blocks_per_step=1, source="backward")
+@leak(holder="velocity", bytes_per_step=ROW, blocks_per_step=1, source="backward")
 def own_update_rule(steps: Steps) -> None:
     weight = torch.randn(WIDTH, requires_grad=True)
     velocity = []

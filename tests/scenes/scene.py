@@ -46,9 +46,9 @@ class Scene:
     """One loop and its answer.
 
     `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must be found,
-    `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, bytes and blocks
-    a step are those of all that grows when `whole`, else those born at the named lines. `unseen` says why a leak is
-    not found yet.
+    `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, `holder` is a
+    name on the way to the tensors, and bytes and blocks a step are those of all that grows. When it `leads`, its
+    line comes first, else it is among the lines of the first finding. `unseen` says why a leak is not found yet.
     """
 
     name: str
@@ -59,23 +59,23 @@ class Scene:
     source: Source
     count: Callable[[int], int]
     lines: tuple[int, ...] = ()
+    holder: str = ""
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
-    whole: bool = False
-    leads: bool = True  # the named line is the first finding
+    leads: bool = True
     phase: str | None = None
     unseen: str | None = None
 
 
 def leak(
     *,
+    holder: str,
     bytes_per_step: float | None,
     blocks_per_step: float | None = None,
     steps: int = 40,
     long_steps: int = 200,
     source: Source = "optimizer",
     count: Callable[[int], int] = lambda n: n,
-    whole: bool = False,
     leads: bool = True,
     phase: str | None = None,
     unseen: str | None = None,
@@ -93,9 +93,9 @@ def leak(
             source=source,
             count=count,
             lines=_marked_lines(loop),
+            holder=holder,
             bytes_per_step=bytes_per_step,
             blocks_per_step=blocks_per_step,
-            whole=whole,
             leads=leads,
             phase=phase,
             unseen=unseen,
@@ -133,7 +133,9 @@ def _marked_lines(loop: Loop) -> tuple[int, ...]:
     own, first = inspect.getsourcelines(loop)
     lines = [first + offset for offset, text in enumerate(own) if text.rstrip().endswith("# leaks")]
     everywhere = Path(inspect.getfile(loop)).read_text(encoding="utf-8").splitlines()
-    lines += [number for number, text in enumerate(everywhere, 1) if text.endswith(f"# leaks in {loop.__name__}")]
+    lines += [
+        number for number, text in enumerate(everywhere, 1) if text.endswith(f"# leaks in {loop.__name__}")
+    ]
     if not lines:
         raise ValueError(f"no line of {loop.__name__} is marked with # leaks")
     return tuple(lines)

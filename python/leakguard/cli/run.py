@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from leakguard import report_file
@@ -73,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     try:
         target.check()
-        file = None if options.json is None else report_path(options.json)
+        file = None if options.json is None else report_file.report_path(options.json)
         if file is not None:
             report_file.check_writable(file)
         session = Session(target, file, progress=options.progress)
@@ -84,15 +82,3 @@ def execute(options: argparse.Namespace) -> int:
     if ending.code == 0 and session.status in FAILS[options.fail_on]:
         return EXIT_LEAK
     return leave(ending)
-
-
-def report_path(pattern: str) -> Path:
-    """The file that `pattern` names in this process: `report.json` is `report.rank1.json` on torchrun's rank
-    1."""
-    rank = os.environ.get("RANK")
-    filled = pattern.replace("{rank}", rank or "0").replace("{pid}", str(os.getpid()))
-    path = Path(filled).absolute()
-    is_device = path.exists() and not path.is_file()
-    if rank is not None and "{rank}" not in pattern and not is_device:
-        path = path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
-    return path

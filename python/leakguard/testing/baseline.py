@@ -73,7 +73,8 @@ class Baseline:
     def updated(self, leaking: Mapping[str, Collection[Finding]], ran: Collection[str]) -> Baseline:
         """The baseline after a session in which the tests `ran` and some were `leaking`.
 
-        What was known only of tests that ran and leak no more is forgotten; tests that did not run keep their entries.
+        What was known only of tests that ran and leak no more is forgotten; tests that did not run keep their
+        entries.
         """
         known = {}
         for mark, entry in self.known.items():
@@ -95,7 +96,12 @@ class Baseline:
     def save(self, path: Path) -> None:
         """Writes the file, whole or not at all."""
         entries: dict[str, Any] = {
-            mark: {"title": entry.title, "where": entry.where, "holder": entry.holder, "tests": list(entry.tests)}
+            mark: {
+                "title": entry.title,
+                "where": entry.where,
+                "holder": entry.holder,
+                "tests": list(entry.tests),
+            }
             for mark, entry in sorted(self.known.items())
         }
         text = json.dumps({"schema": SCHEMA, "known": entries}, indent=2, ensure_ascii=False) + "\n"

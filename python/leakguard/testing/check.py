@@ -1,20 +1,20 @@
 """The check of one test: its body is run until it is known whether memory grows.
 
-Two detectors, one limit. The steps inside one run of the body: a loop of twenty steps and more proves itself, also when
-what it hoards dies at its return. And the runs: what each of them leaves behind.
+Two detectors, one limit. The steps inside one run of the body: a loop of twenty steps and more proves itself,
+also when what it hoards dies at its return. And the runs: what each of them leaves behind.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from leakguard._native import core
 from leakguard.attachment import Attachment
-from leakguard.guard import Guard, watch_for_a_while
-from leakguard.leak_error import LeakError
+from leakguard.guard import Guard
+from leakguard.leak_error import LeakError, MemoryLimitError
 from leakguard.report import Finding, Steps
 from leakguard.testing.births import BirthRow
 from leakguard.testing.repeats import Kept, Plan, Verdict
@@ -47,28 +47,27 @@ class Outcome:
 class Check:
     """One test. `is_marked` tells a test that asked for it from one that is checked because all are.
 
-    `guard` is the watch that the test has already, if any; `is_known(finding)` says whether it is in the baseline;
-    `fails` is False while the baseline is written.
+    `watch` gives the Guard for the time of the check, or None; `is_known(finding)` says whether it is in the
+    baseline; `fails` is False while the baseline is written.
     """
 
     plan: Plan
     attachment: Attachment
+    watch: Callable[[], AbstractContextManager[Guard | None]]
     filter_fn: Callable[[Finding], bool] | None = None
     memory: int | None = None
     leaks: bool = True
     is_marked: bool = True
     fails: bool = True
-    guard: Guard | None = None
     is_known: Callable[[Finding], bool] = lambda finding: False
     between_runs: Callable[[], None] = lambda: None
     outcome: Outcome = field(default_factory=Outcome)
 
-    def runs(self) -> Iterator[None]:
+    def runs(self) -> Generator[None, None, None]:
         """Yields each time the body is to be run. Raises LeakError when it grows or takes too much."""
-        guard = self.guard or watch_for_a_while(seek_modules=self.is_marked)
-        before = {device: core.counts(device)[1] for device in core.devices()}
-        births = BirthRow()
-        try:
+        with self.watch() as guard:
+            before = {device: core.counts(device)[1] for device in core.devices()}
+            births = BirthRow()
             while True:
                 yield
                 self.outcome.runs += 1
@@ -79,15 +78,14 @@ class Check:
                     return
                 self.between_runs()
                 births.next_span()
-        finally:
-            if guard is not None and guard is not self.guard:
-                guard.discard()
 
     def gives_up(self, error: BaseException) -> bool:
-        """Whether `error`, raised by the body, only ends the check: that of a test which never asked to be run again."""
+        """Whether `error`, raised by the body, only ends the check: that of a test which never asked to be
+        run again."""
         if self.outcome.runs == 0:
             return False
-        repetition = f"run {self.outcome.runs + 1} of the test body, which leakguard repeats to see whether memory grows"
+        number = self.outcome.runs + 1
+        repetition = f"run {number} of the test body, which leakguard repeats to see whether memory grows"
         if self.is_marked:
             error.add_note(f"leakguard: raised in {repetition}; with repeats=1 it is run once")
             return False
@@ -98,15 +96,19 @@ class Check:
     def _judge_peak(self, guard: Guard | None, before: dict[str, int]) -> None:
         if self.memory is None:
             return
-        peaks = guard.peaks() if guard is not None else {name: core.range(name)[1] for name in core.devices()}
+        peaks = (
+            guard.peaks()
+            if guard is not None
+            else {name: core.live_range(name)[1] for name in core.devices()}
+        )
         grown = {device: peak - before.get(device, 0) for device, peak in peaks.items()}
         cuda = {device: size for device, size in grown.items() if device.startswith("cuda") and size > 0}
         device, size = max((cuda or {"cpu": grown.get("cpu", 0)}).items(), key=lambda item: item[1])
         self.outcome.peak_bytes = size
         if size > self.memory:
             self.outcome.status = "memory"
-            message = f"{device} had {format_bytes(size)} more at once than when the test began"
-            raise MemoryLimitError(f"{message}, and the limit is {format_bytes(self.memory)}")
+            more = f"{device} had {format_bytes(size)} more at once than when the test body began"
+            raise MemoryLimitError(f"{more}; limit {format_bytes(self.memory)}")
 
     def _judge_steps(self, guard: Guard | None) -> None:
         if guard is None or not self.leaks:
@@ -141,7 +143,9 @@ class Check:
             return False
         gc.collect()
         before = sum(size for run in kept for _, size in run.values())
-        self.outcome.collected_bytes += max(0, before - sum(size for run in births.kept() for _, size in run.values()))
+        self.outcome.collected_bytes += max(
+            0, before - sum(size for run in births.kept() for _, size in run.values())
+        )
         return True
 
     def _runs_grew(self, verdict: Verdict, kept: list[Kept], births: BirthRow) -> None:
@@ -166,12 +170,9 @@ class Check:
             raise LeakError(leak_report(new, steps), found)
 
 
-class MemoryLimitError(AssertionError):
-    """A test took more memory than it may."""
-
-
 def reset_captured_logs(handlers: list[object]) -> None:
-    """Lets go of the records that pytest has kept of the run before: a run finds its log as empty as the first did."""
+    """Lets go of the records that pytest has kept of the run before: a run finds its log as empty as the
+    first did."""
     for handler in handlers:
         with suppress(AttributeError):
             handler.records.clear()  # type: ignore[attr-defined]

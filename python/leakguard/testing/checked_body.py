@@ -20,7 +20,8 @@ CAUGHT = (Exception, pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.
 
 
 def checked_body(function: Callable[..., Any], check: Check) -> Callable[..., Any]:
-    """`function`, repeated with the same arguments; fixtures are set up once. Looks like it to pytest and its plugins."""
+    """`function`, repeated with the same arguments; fixtures are set up once. Looks like it to pytest and its
+    plugins."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.text import Text
+
 from leakguard.render.leak_trace import DIM, INDENT, LeakTrace
 from leakguard.render.page import Glyphs, Page
 from leakguard.render.text import working_folder, write_verdict
 from leakguard.render.wording import Names, words
 from leakguard.report import Finding, Report
 from leakguard.units import format_bytes
-from rich.text import Text
 
 __all__ = ["failure_text", "headline"]
 
@@ -32,7 +33,9 @@ def failure_text(report: Report, found: str, verbosity: int = 0, *, width: int =
     for number, finding in enumerate(shown, 1):
         page.blank()
         if number > 1:
-            page.labelled(Text(f"{number} of {len(report.findings)}"), Text(words(finding.title), "bold"), INDENT)
+            page.labelled(
+                Text(f"{number} of {len(report.findings)}"), Text(words(finding.title), "bold"), INDENT
+            )
             page.labelled(Text("why", DIM), Text(words(finding.why)), INDENT)
         LeakTrace(page, finding, folder).write()
     rest = _others(report.findings[len(shown) :], folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from leakguard import assertions
@@ -21,21 +20,24 @@ class GpuLeaks:
     def __init__(self, session: CheckingSession) -> None:
         self._session = session
 
-    def no_growth(self, limit: str = "0 B") -> AbstractContextManager[None]:
+    def no_growth(self, limit: str = "0 B") -> assertions.NoGrowth:
         """Nothing that was born in the `with` block may be alive after it, but `limit` for each call site."""
-        return assertions.no_growth(limit, self._session.is_known)
+        return assertions.NoGrowth(limit, self._session.is_known)
 
     def assert_no_growth(self, step_fn: Callable[[], object], steps: int = 20, *, limit: str = "0 B") -> None:
         """As leakguard.assert_no_growth."""
+        __tracebackhide__ = True
         assertions.assert_no_growth(step_fn, steps, limit=limit, is_known=self._session.is_known)
 
     def assert_released(self, fn: Callable[[], object], *, limit: str = "0 B", warmup: int = 0) -> None:
         """As leakguard.assert_released."""
+        __tracebackhide__ = True
         assertions.assert_released(fn, limit=limit, warmup=warmup, is_known=self._session.is_known)
 
 
 def guard_for_test(session: CheckingSession) -> Iterator[Guard]:
-    """The Guard of a test, from its setup to its teardown: one of its own, unless the process is watched already."""
+    """The Guard of a test, from its setup to its teardown: one of its own, unless the process is watched
+    already."""
     own = watch_for_a_while(seek_modules=True)
     session.guard = own
     try:

@@ -22,7 +22,8 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .75rem .25rem 0;
 border-bottom: 1px solid #8884; vertical-align: top; } td.number { text-align: right; white-space: nowrap; }
 pre { overflow-x: auto; background: #8881; padding: .75rem; } .leak { color: #b3261e; font-weight: 600; }
-.memory { color: #b3261e; } .known, .undecided { color: #8a6100; } .clean { color: #1b6e3c; } :root { color-scheme: light dark; }
+.memory { color: #b3261e; } .known, .undecided { color: #8a6100; } .clean { color: #1b6e3c; }
+:root { color-scheme: light dark; }
 """
 
 
@@ -35,7 +36,7 @@ def html_page(results: Results) -> str:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             f"<title>leakguard: {checked}</title><style>{STYLE}</style></head><body>",
             f"<h1>leakguard: {checked}</h1>",
-            f"<p>leakguard {_text(here.leakguard)}, torch {_text(here.torch)}, python {_text(here.python)}</p>",
+            f"<p>{_text(f'leakguard {here.leakguard}, torch {here.torch}, python {here.python}')}</p>",
             _tests(list(results.tests.values())),
             *(_trace(result) for result in results.tests.values() if result.findings),
             _leftovers(results.left_behind),
@@ -57,7 +58,11 @@ def _tests(results: Sequence[TestResult]) -> str:
 def _trace(result: TestResult) -> str:
     first = result.findings[0]
     report = Report(
-        status="leak", why=first.why, next=first.fix or "", steps=Steps(count=result.steps), findings=result.findings
+        status="leak",
+        why=first.why,
+        next=first.fix or "",
+        steps=Steps(count=result.steps),
+        findings=result.findings,
     )
     text = failure_text(report, f"in {result.runs} runs of the test body", 2)
     return f"<h2>{_text(result.nodeid)}</h2><pre>{_text(text)}</pre>"
@@ -67,9 +72,9 @@ def _leftovers(leftovers: Sequence[Leftover]) -> str:
     if not leftovers:
         return ""
     rows = "".join(
-        f'<tr><td>{_text(one.owner.fixture or one.owner.test)}</td><td class="number">{format_bytes(one.bytes)}</td>'
-        f'<td class="number">{one.blocks}</td><td>{_text(f"{one.place.file}:{one.place.line}")}</td>'
-        f"<td>{_text(one.holder)}</td></tr>"
+        f"<tr><td>{_text(one.owner.fixture or one.owner.test)}</td>"
+        f'<td class="number">{format_bytes(one.bytes)}</td><td class="number">{one.blocks}</td>'
+        f"<td>{_text(f'{one.place.file}:{one.place.line}')}</td><td>{_text(one.holder)}</td></tr>"
         for one in leftovers
     )
     head = "<tr><th>left by<th>bytes<th>blocks<th>born at<th>held by</tr>"

@@ -1,7 +1,8 @@
-"""What tests leave behind when the session ends, and whose it is: a test's, or that of a fixture which outlives tests.
+"""What tests leave behind when the session ends, and whose it is: a test's, or that of a fixture which
+outlives tests.
 
-Charged by birth: the blocks born in a test, or in setting up a module fixture, that are alive after all fixtures have been
-taken down. Costs a test one note of the time, and nothing at all where nothing is born.
+Charged by birth: the blocks born in a test, or in setting up a module fixture, that are alive after all
+fixtures have been taken down. Costs a test one note of the time, and nothing at all where nothing is born.
 """
 
 from __future__ import annotations
@@ -82,24 +83,33 @@ class LeftBehind:
 
     def leftovers(self, failed: Collection[str]) -> list[Leftover]:
         """The largest first. Not those of tests that failed: their tracebacks hold what the test held."""
-        if not core.survivors(self._marks):
+        if not self._held(failed):
             return []
         gc.collect()
-        held: dict[tuple[Owner, str], list[tuple[int, int, int]]] = {}
-        for span, group, blocks, size in core.survivors(self._marks):
-            owner = self._owners[span]
-            if owner is not None and (owner.fixture is not None or owner.test not in failed):
-                held.setdefault((owner, core.group(group)[0]), []).append((size, blocks, group))
+        held = self._held(failed)
         rows = sorted(held.items(), key=lambda item: -sum(size for size, _, _ in item[1]))
         return [
             _leftover(owner, device, groups, self._marks[0] if number < HOLDERS_FOR else None)
             for number, ((owner, device), groups) in enumerate(rows)
         ]
 
+    def _held(self, failed: Collection[str]) -> dict[tuple[Owner, str], list[tuple[int, int, int]]]:
+        """Bytes, blocks and group of what is alive, by owner and device."""
+        held: dict[tuple[Owner, str], list[tuple[int, int, int]]] = {}
+        for span, group, blocks, size in core.survivors(self._marks):
+            owner = self._owners[span]
+            if owner is not None and (owner.fixture is not None or owner.test not in failed):
+                held.setdefault((owner, core.group(group)[0]), []).append((size, blocks, group))
+        return held
+
     def _tidy(self) -> None:
         """Births of spans of which nothing is alive need no owner: such a span goes to the one before it."""
         alive = {span for span, *_ in core.survivors(self._marks)}
-        kept = [number for number in range(len(self._marks)) if number in alive or number in (0, len(self._marks) - 1)]
+        kept = [
+            number
+            for number in range(len(self._marks))
+            if number in alive or number in (0, len(self._marks) - 1)
+        ]
         self._marks = [self._marks[number] for number in kept]
         self._owners = [self._owners[number] for number in kept]
         self._tidy_at = 2 * len(kept) + TIDY_EVERY

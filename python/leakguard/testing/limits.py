@@ -1,7 +1,7 @@
 """The markers: what each may say, and what is wrong with one that says something else.
 
-Each marker is a plain function, whose signature and first line are also the help that `pytest --markers` shows. Read at
-collection, so nothing here imports torch.
+Each marker is a plain function, whose signature and first line are also the help that `pytest --markers`
+shows. Read at collection, so nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def limit_gpu_leaks(
     repeats: int | None = None,
     filter_fn: Callable[[Finding], bool] | None = None,
 ) -> LeakLimit:
-    """fail when a call site keeps more tensor memory than this for each run of the test, or in the steps of its loop.
+    """Fail when a call site keeps more tensor memory than this for each run of the test, or in the steps of
+    its loop.
 
-    The body is run again until that is decided: at most `warmup` + `repeats` times. `filter_fn(finding)` returns False for
-    what does not count.
+    The body is run again until that is decided: at most `warmup` + `repeats` times. `filter_fn(finding)`
+    returns False for what does not count.
     """
     limit = None if size is None else _size(size)
     _count("warmup", warmup, least=0)
@@ -65,12 +66,12 @@ def limit_gpu_leaks(
 
 
 def limit_gpu_memory(size: str) -> int:
-    """fail when the test has more tensor memory at once than this, beyond what was there when its body began."""
+    """Fail when the test has more tensor memory at once than this, on top of what its body found."""
     return _size(size)
 
 
 def skip_leak_check(*, reason: str) -> str:
-    """leave this test out of --leakguard, for the reason given."""
+    """Leave this test out of --leakguard, for the reason given."""
     if not isinstance(reason, str) or not reason.strip():
         raise MarkerError("it needs a reason: @pytest.mark.skip_leak_check(reason='why')")
     return reason
@@ -111,7 +112,9 @@ def _said(item: pytest.Item, marker: Callable[..., Any]) -> Any:
 
 def _size(size: object) -> int:
     if not isinstance(size, str):
-        raise MarkerError(f"{size!r} is not a size: write a number and a unit, such as '0 B', '512 KiB' or '1.5 GiB'")
+        raise MarkerError(
+            f"{size!r} is not a size: write a number and a unit, such as '0 B', '512 KiB' or '1.5 GiB'"
+        )
     return parse_size(size)
 
 

@@ -1,4 +1,4 @@
-"""The hooks of one test session: which tests are checked, and what becomes of the findings. Imports no torch."""
+"""The hooks of one test session: which tests are checked, and what becomes of the findings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from leakguard._version import __version__
-from leakguard.testing.limits import Limits, MarkerError, limits_of
+from leakguard.testing.limits import MarkerError, limits_of
 from leakguard.testing.settings import Settings
 from leakguard.units import format_bytes
 
@@ -30,6 +31,7 @@ class LeakguardPlugin:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
+        self._tells_all = settings.json is not None or settings.html is not None
         self._is_off = os.environ.get("LEAKGUARD") == "0"
         self._session: CheckingSession | None = None
         self._results: Results | None = None
@@ -37,7 +39,8 @@ class LeakguardPlugin:
         self._ran: set[str] = set()
 
     def checking_session(self) -> CheckingSession:
-        """What a checked test needs, torch included. Raises pytest.UsageError for a baseline that cannot be read."""
+        """What a checked test needs, torch included. Raises pytest.UsageError for a baseline that cannot be
+        read."""
         if self._session is None:
             from leakguard.testing.baseline import BaselineError
             from leakguard.testing.session import CheckingSession
@@ -124,7 +127,7 @@ class LeakguardPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, Any, None]:
-        """Puts the leak trace in the place of a traceback, and what was found on the report, which travels."""
+        """Puts the leak trace in the place of a traceback, and what was found on the report."""
         outcome = yield
         if call.excinfo is not None:
             self._failed.add(item.nodeid)
@@ -133,16 +136,19 @@ class LeakguardPlugin:
             return
         report = outcome.get_result()
         found = check.outcome
-        if check.is_marked or found.status != "clean" or found.collected_bytes:
+        if self._tells_all or check.is_marked or found.status != "clean" or found.collected_bytes:
             from leakguard.testing.results import TestResult
 
             report.leakguard = TestResult.of(item.nodeid, found).to_dict()
-        if call.excinfo is not None and found.status == "leak" and report.failed:
-            from leakguard.leak_error import LeakError
-            from leakguard.testing.pytest_reports import leak_failure
+        if call.excinfo is not None and found.status in ("leak", "memory") and report.failed:
+            from leakguard.leak_error import LeakError, MemoryLimitError
+            from leakguard.testing.pytest_reports import leak_failure, memory_failure
 
-            if isinstance(call.excinfo.value, LeakError):
-                report.longrepr = leak_failure(call.excinfo.value, item)
+            error = call.excinfo.value
+            if isinstance(error, LeakError):
+                report.longrepr = leak_failure(error, item)
+            elif isinstance(error, MemoryLimitError):
+                report.longrepr = memory_failure(str(error), item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """In the main process: gathers what was found."""
@@ -205,7 +211,7 @@ class LeakguardPlugin:
         """The section at the end."""
         if self._results is None:
             return
-        from leakguard.testing.summary import annotations, summary_lines
+        from leakguard.testing.summary import github_annotations, summary_lines
 
         settings = self._settings
         lines = summary_lines(self.results, self._config.option.verbose)
@@ -219,11 +225,12 @@ class LeakguardPlugin:
             for line in lines:
                 terminalreporter.write_line(line)
         if os.environ.get("GITHUB_ACTIONS") == "true" and not settings.update_baseline:
-            for line in annotations(self.results):
+            for line in github_annotations(self.results):
                 terminalreporter.write_line(line)
 
     def _with_check(self, item: pytest.Function) -> Generator[None, None, None]:
-        item.stash.pop(CHECK, None) if CHECK in item.stash else None
+        if CHECK in item.stash:  # of a run before this one
+            del item.stash[CHECK]
         check = self._check_of(item)
         if check is None:
             yield

@@ -1,7 +1,7 @@
 """How often a test body is run, and what its runs prove. Only numbers here: no torch, no pytest.
 
-A call site leaks when each of the last runs left something of it behind that is still alive: what is replaced, or goes
-when a ring has turned once, does not add up; what is made once does not come again.
+A call site leaks when each of the last runs left something of it behind that is still alive: what is
+replaced, or goes when a ring has turned once, does not add up; what is made once does not come again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kept = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`decided` without suspects is a clean test; `suspects` are the groups that grew in every run looked at."""
+    """`decided` without suspects is a clean test; `suspects` are the groups that grew in every run."""
 
     decided: bool
     suspects: frozenset[int] = frozenset()

@@ -1,14 +1,17 @@
-"""What a test session needs once a test is to be checked. Imports torch; the plugin makes it at the first such test."""
+"""What a test session needs once a test is to be checked. Imports torch; the plugin makes it at the first
+such test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from leakguard._native import core
 from leakguard.attachment import Attachment
-from leakguard.guard import Guard
+from leakguard.guard import Guard, watch_for_a_while
 from leakguard.testing.baseline import Baseline
 from leakguard.testing.check import Check, reset_captured_logs
 from leakguard.testing.left_behind import LeftBehind
@@ -31,6 +34,7 @@ class CheckingSession:
         self._attachment = Attachment(settings.user_code)
         self.left_behind = LeftBehind()
         self.guard: Guard | None = None  # of the fixture leakguard_guard, while it is in use
+        self._shared: Guard | None = None  # of unmarked tests: there may be thousands
 
     @property
     def is_alive(self) -> bool:
@@ -55,7 +59,7 @@ class CheckingSession:
             leaks=limits.leaks is not None or (settings.everything and limits.skip_reason is None),
             is_marked=limits.leaks is not None or limits.memory is not None,
             fails=not settings.update_baseline,
-            guard=self.guard,
+            watch=self._own_guard if limits.leaks or limits.memory is not None else self._shared_guard,
             is_known=self.is_known,
             between_runs=_log_reset(item),
         )
@@ -66,7 +70,39 @@ class CheckingSession:
 
     def end(self) -> None:
         """Puts everything back."""
+        if self._shared is not None:
+            self._shared.discard()
         self._attachment.release()
+
+    @contextmanager
+    def _own_guard(self) -> Iterator[Guard | None]:
+        """The fixture's guard, or one that knows the modules."""
+        own = None if self.guard is not None else watch_for_a_while(seek_modules=True)
+        try:
+            yield self.guard or own
+        finally:
+            if own is not None:
+                own.discard()
+
+    @contextmanager
+    def _shared_guard(self) -> Iterator[Guard | None]:
+        """The fixture's guard, or the one that rests between tests: a guard of its own would cost each test
+        more than all the rest."""
+        if self.guard is not None:
+            yield self.guard
+            return
+        shared = self._shared
+        if (
+            shared is None or not shared.active
+        ):  # the test before may have stopped it: it was the process's Guard
+            shared = self._shared = watch_for_a_while(seek_modules=False)
+        elif not shared.renew():
+            shared = None
+        try:
+            yield shared
+        finally:
+            if shared is not None:
+                shared.rest()
 
 
 def _log_reset(item: pytest.Item) -> Callable[[], None]:

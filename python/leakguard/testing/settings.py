@@ -75,10 +75,14 @@ def add_options(parser: pytest.Parser) -> None:
         "FILE",
         f"leaks that are known and fail no test: {BASELINE} in the root folder if not given",
     )
-    group.addoption("--leakguard-update-baseline", action="store_true", help="write what leaks now into the baseline")
+    group.addoption(
+        "--leakguard-update-baseline", action="store_true", help="write what leaks now into the baseline"
+    )
     group.addoption("--leakguard-json", metavar="FILE", help="write what was found as JSON")
     group.addoption("--leakguard-html", metavar="FILE", help="write what was found as a page")
-    parser.addini("leakguard_user_code", "installed packages whose lines count as yours", type="args", default=[])
+    parser.addini(
+        "leakguard_user_code", "installed packages whose lines count as yours", type="args", default=[]
+    )
 
 
 def _both(parser: pytest.Parser, option: str, metavar: str, help: str) -> None:

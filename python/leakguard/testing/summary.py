@@ -1,4 +1,5 @@
-"""What a session says at its end: known leaks, checks that came to nothing, garbage, leftovers; and annotations."""
+"""What a session says at its end: known leaks, checks that came to nothing, garbage, leftovers; and
+annotations."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from leakguard.testing.results import Results, TestResult
 from leakguard.units import format_bytes
 from leakguard.wording import plural
 
-__all__ = ["annotations", "summary_lines"]
+__all__ = ["github_annotations", "summary_lines"]
 
 SHOWN = 10
 """Rows of each kind without -v."""
@@ -24,12 +25,14 @@ def summary_lines(results: Results, verbosity: int = 0) -> list[str]:
     return [
         *_tests("known leaks, in the baseline", results.with_status("known"), _finding_of, verbosity),
         *_tests("not decided", results.with_status("undecided"), lambda result: result.note, verbosity),
-        *_tests("garbage that held tensors until it was collected", _littering(results), _garbage_of, verbosity),
+        *_tests(
+            "garbage that held tensors until it was collected", _littering(results), _garbage_of, verbosity
+        ),
         *_left_behind(results.left_behind, verbosity),
     ]
 
 
-def annotations(results: Results) -> Iterator[str]:
+def github_annotations(results: Results) -> Iterator[str]:
     """Workflow commands that put each new leak beside its line on GitHub."""
     for result in results.with_status("leak"):
         for finding in result.findings:
@@ -76,8 +79,12 @@ def _left_behind(leftovers: list[Leftover], verbosity: int) -> Iterator[str]:
 def _leftover(one: Leftover) -> str:
     owner = one.owner
     who = owner.test if owner.fixture is None else f"{owner.scope} fixture {owner.fixture}"
-    place = Names(Finding(fingerprint="", verdict="growing", title="", device=one.device, bytes=0, blocks=0), None)
-    where = place.place(short_path(one.place.file, working_folder()) if one.place.file else None, one.place.line)
+    place = Names(
+        Finding(fingerprint="", verdict="growing", title="", device=one.device, bytes=0, blocks=0), None
+    )
+    where = place.place(
+        short_path(one.place.file, working_folder()) if one.place.file else None, one.place.line
+    )
     more = f" and {one.sites - 1} more lines" if one.sites > 1 else ""
     held = f", held by {words(one.holder)}" if one.holder else ""
     amount = f"{format_bytes(one.bytes)} on {one.device} in {plural(one.blocks, 'block')}"

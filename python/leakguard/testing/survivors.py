@@ -32,9 +32,11 @@ def survivors_as_findings(
     first: int,
     unit: str,
 ) -> tuple[Finding, ...]:
-    """The findings on these groups, of which each of `runs`, the first of them number `first` from 1, left something.
+    """The findings on these groups, of which each of `runs`, the first of them number `first` from 1, left
+    something.
 
-    One walk of the heap for all. With a single run there is no rate to speak of, and the title says what is kept.
+    One walk of the heap for all. With a single run there is no rate to speak of, and the title says what is
+    kept.
     """
     search = HolderSearch()
     search.look(sorted(groups), first + len(runs) - 1, births.first)
@@ -65,9 +67,17 @@ def survivors_as_findings(
     findings = findings_of(growing, Steps(count=first + len(runs) - 1), unit)
     if len(runs) > 1:
         return findings
-    return tuple(
-        replace(finding, title=f"{finding.device} keeps {format_bytes(finding.bytes)} after the {unit}")
-        for finding in findings
+    return tuple(_after_one(finding, unit) for finding in findings)
+
+
+def _after_one(finding: Finding, unit: str) -> Finding:
+    """A single run has no rate, and nothing happens in `every` run."""
+    return replace(
+        finding,
+        title=f"{finding.device} keeps {format_bytes(finding.bytes)} after the {unit}",
+        why=finding.why.replace(f" in every {unit}", f" in the {unit}").replace(
+            f"every {unit}'s", f"the {unit}'s"
+        ),
     )
 
 
