@@ -59,7 +59,7 @@ void StepHistory::followTides(const Mark& mark) {
     const int64_t blocks = mark.counts[group].blocks;
     if (blocks >= tide.peak) {
       tide.peak = blocks;
-    } else if (tide.peak > kNoise && blocks <= tide.peak / 4) { // an ebb
+    } else if (tide.peak > kNoise && blocks * 8 <= tide.peak * 5) { // an ebb: also a list that is trimmed to half
       tide.formerPeak = std::max(tide.formerPeak, tide.peak);
       tide.formerLength = std::max(tide.formerLength, mark.step - tide.rising);
       tide.rising = mark.step;

@@ -63,6 +63,7 @@ TEST_CASE("a leak is still found, at its rate, after ten thousand steps") {
   const std::optional<Evidence> evidence = run.growing(kLeak);
   REQUIRE(evidence.has_value());
   CHECK(evidence->bytesPerStep == Approx(512).epsilon(0.02));
+  CHECK(evidence->birthSteps == evidence->lastStep - evidence->firstStep + 1);
   CHECK(evidence->firstStep == Growth::kWarmup); // also when its window has been merged with the warm-up's
 }
 
@@ -208,8 +209,8 @@ TEST_CASE("a ring that is still filling may be called growing, and no longer onc
     const auto size = static_cast<uint32_t>(capacity);
     const auto push = [&](uint32_t) { ring.push(); };
     play(run, size, push);
-    // Half as long again is enough to see that old ones go as new ones come.
-    play(run, size / 2 + Growth::kTail + 16, push);
+    // A third as long again is enough to see that old ones go as new ones come.
+    play(run, size / 3 + Growth::kTail + 16, push);
     CHECK_FALSE(run.anythingGrows());
     requireNeverGrows(run, 2 * size, push);
   }
@@ -297,6 +298,51 @@ TEST_CASE("a buffer that is filled through an epoch and emptied at its end") {
       }
     }
   }
+}
+
+TEST_CASE("a list that is trimmed to a part of its length whenever it is too long") {
+  for (const uint32_t longest : {40U, 100U, 300U}) {
+    for (const double part : {0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.9}) {
+      ScriptedRun run;
+      std::deque<uint64_t> list;
+      uint32_t trims = 0;
+      for (uint32_t step = 0; step < 12 * longest; ++step) {
+        list.push_back(run.allocate(kLeak));
+        if (list.size() > longest) {
+          ++trims;
+          while (static_cast<double>(list.size()) > part * longest) {
+            run.free(list.front());
+            list.pop_front();
+          }
+        }
+        run.endStep();
+        if (trims > 1) { // it has been seen to trim
+          INFO("longest " << longest << ", trimmed to " << part << ", step " << step);
+          REQUIRE_FALSE(run.anythingGrows());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a leak at a line that also keeps blocks through several steps") {
+  // Gradients are accumulated over four steps: up to 24 blocks of the same line come and go with them.
+  ScriptedRun run;
+  std::vector<uint64_t> accumulated;
+  const uint32_t found = play(run, 120, [&](uint32_t step) {
+    if (step % 4 == 0) {
+      for (const uint64_t block : accumulated) {
+        run.free(block);
+      }
+      accumulated.clear();
+    }
+    for (int i = 0; i < 6; ++i) {
+      accumulated.push_back(run.allocate(kLeak));
+    }
+    run.allocate(kLeak);
+  });
+  CHECK(found < 80);
+  CHECK(run.growing(kLeak).has_value());
 }
 
 TEST_CASE("a leak beside a buffer that is emptied every epoch") {

@@ -191,6 +191,19 @@ TEST_CASE("a block found in a late snapshot is counted as a birth that was not s
   CHECK(ledger->counts(cudaDevice(0)).liveBlocks == 1);
 }
 
+TEST_CASE("a birth that comes late for a mark is of the step it is counted in, and leaves no trace when it dies") {
+  const auto ledger = fresh();
+  ledger->setStep(5);
+  ledger->born(DeviceKey::Cpu, 0x1000, 10, at(1));
+  ledger->setStep(4); // what a thread may still have read when the mark was made
+  ledger->born(DeviceKey::Cpu, 0x2000, 10, at(1));
+  const Block late = *find(ledger->snapshot(), DeviceKey::Cpu, 0x2000);
+  CHECK(late.step == 5);
+  ledger->retired(DeviceKey::Cpu, 0x1000);
+  ledger->retired(DeviceKey::Cpu, 0x2000);
+  CHECK(ledger->groups().windows(late.group).empty());
+}
+
 TEST_CASE("blocks of no bytes are blocks") {
   const auto ledger = fresh();
   ledger->born(cudaDevice(0), 0x1000, 0, at(1));

@@ -1,4 +1,5 @@
 // Live counts of siblings: the key, the cap, and what a mark copies.
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -95,14 +96,18 @@ TEST_CASE("a full table counts what comes in the unknown group, and keeps the gr
 
 TEST_CASE("threads that meet a new key at once agree on its group") {
   SiteGroups groups;
-  constexpr uint32_t kKeys = 2000;
+  constexpr uint32_t kKeys = 600;
   constexpr int kThreads = 4;
+  std::atomic<uint32_t> arrived{0}; // all meet each key at the same moment
   std::vector<std::vector<uint32_t>> seen(kThreads, std::vector<uint32_t>(kKeys));
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (uint32_t i = 0; i < kKeys; ++i) {
-        const uint32_t line = 1 + (i * 7 + static_cast<uint32_t>(t) * 500) % kKeys;
+        const uint32_t line = 1 + i;
+        for (++arrived; arrived.load() < (i + 1) * kThreads;) {
+          std::this_thread::yield();
+        }
         const uint32_t group = groups.groupFor({line, 0, 0, DeviceKey::Cpu, Phase::Forward, 0});
         groups.born(group, 0, 1);
         seen[static_cast<size_t>(t)][line - 1] = group;

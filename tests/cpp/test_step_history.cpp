@@ -89,6 +89,13 @@ TEST_CASE("the first mark is kept for ever: what the run began with") {
   }
   CHECK(run.history().nearest(base) == base);
   CHECK(run.history().nearest(base + 1).has_value());
+  run.history().rebase();
+  const uint32_t rebased = run.history().base();
+  for (uint32_t step = 0; step < 3000; ++step) {
+    run.mark();
+  }
+  CHECK(run.history().nearest(base) == base);
+  CHECK(run.history().nearest(rebased + 1) == rebased + 1);
 }
 
 TEST_CASE("a thinned row keeps the lowest trough and the highest peak of its steps") {
@@ -207,6 +214,23 @@ TEST_CASE("a few blocks that come and go make no tide") {
     run.mark();
   }
   CHECK(run.history().tide(run.groupOf(at(1))).formerPeak == 0);
+}
+
+TEST_CASE("to lose half is an ebb, to lose a quarter is none") {
+  for (const bool half : {true, false}) {
+    ScriptedRun run;
+    std::vector<uint64_t> blocks;
+    for (int i = 0; i < 40; ++i) {
+      blocks.push_back(run.allocate(1));
+    }
+    run.mark();
+    for (int i = 0; i < (half ? 20 : 10); ++i) {
+      run.free(blocks.back());
+      blocks.pop_back();
+    }
+    run.mark();
+    CHECK(run.history().tide(run.groupOf(at(1))).formerPeak == (half ? 40 : 0));
+  }
 }
 
 TEST_CASE("a second watch goes on counting steps, and what was there before is older than its base") {
