@@ -123,7 +123,9 @@ class TestAfterStop:
         guard.stop()
         assert guard.report() is report
 
-    def test_a_function_that_somebody_wrapped_again_is_left_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_function_that_somebody_wrapped_again_is_left_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         original = torch.autograd.backward
         guard = leakguard.watch(on_exit="never")
         ours = torch.autograd.backward
@@ -305,7 +307,13 @@ class TestForkedChildren:
             assert guard.report().steps.count == 3
             train(model, 2)
             assert guard.report().steps.count == 5
-        expected = (0, False, "inconclusive", "this is a forked child of a process that leakguard has watched", 10)
+        expected = (
+            0,
+            False,
+            "inconclusive",
+            "this is a forked child of a process that leakguard has watched",
+            10,
+        )
         assert answer == str(expected)
 
     def test_may_free_what_the_parent_made(self) -> None:
@@ -352,7 +360,9 @@ class TestForkedChildren:
 
 
 class TestFailuresStayInside:
-    def test_in_a_step_mark(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_in_a_step_mark(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         def broken(self: object) -> None:
             raise RuntimeError("injected")
 
@@ -573,4 +583,4 @@ class TestMisuse:
 
     def test_an_unknown_name(self) -> None:
         with pytest.raises(AttributeError, match="no attribute 'wach'"):
-            leakguard.wach  # noqa: B018
+            leakguard.wach

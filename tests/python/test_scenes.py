@@ -1,4 +1,5 @@
-"""Every scene under watch, many to a process: a leak is named with its line and rate, a clean loop is not accused."""
+"""Every scene under watch, many to a process: a leak is named with its line and rate, a clean loop is not
+accused."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ sys.path.insert(0, str(TESTS))
 
 torch = pytest.importorskip("torch")
 
+from scenes.scene import CLEAN, LEAKS, Scene, Steps  # noqa: E402
+
 import leakguard  # noqa: E402
 from leakguard.report import Finding, Place, Report  # noqa: E402
-from scenes.scene import CLEAN, LEAKS, Scene, Steps  # noqa: E402
 
 for file in sorted((TESTS / "scenes").glob("*_*.py")):
     if file.name.startswith(("leaks_", "clean_")):
@@ -71,15 +73,20 @@ def check_leak(scene: Scene, report: Report) -> None:
     source = scene.file.read_text(encoding="utf-8").splitlines()
     for place in places:
         assert place.line is not None
-        assert place.expression and place.expression in source[place.line - 1]
+        assert place.expression
+        assert place.expression in source[place.line - 1]
         assert place.function
         if scene.phase is not None:
             assert place.phase == scene.phase
     assert scene.holder in [link.name for link in first.retained_by], report
     if scene.bytes_per_step is not None:
-        assert sum(f.bytes_per_step for f in findings) == pytest.approx(scene.bytes_per_step, rel=TOLERANCE), report
+        assert sum(f.bytes_per_step for f in findings) == pytest.approx(
+            scene.bytes_per_step, rel=TOLERANCE
+        ), report
     if scene.blocks_per_step is not None:
-        assert sum(f.blocks_per_step for f in findings) == pytest.approx(scene.blocks_per_step, rel=TOLERANCE), report
+        assert sum(f.blocks_per_step for f in findings) == pytest.approx(
+            scene.blocks_per_step, rel=TOLERANCE
+        ), report
 
 
 def is_marked(scene: Scene, place: Place) -> bool:
@@ -95,7 +102,9 @@ def all_leaks() -> list[Any]:
     """The leaks, those that are not found yet as strict expected failures."""
     return [
         pytest.param(
-            scene, id=name, marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else []
+            scene,
+            id=name,
+            marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else [],
         )
         for name, scene in LEAKS.items()
     ]

@@ -70,7 +70,8 @@ class TestOneOptimizer:
         assert steps_of(guard) == ("optimizer", 15)
 
     @pytest.mark.parametrize(
-        "kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam]
+        "kind",
+        [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam],
     )
     def test_of_any_kind(self, watch: Watch, kind: type[torch.optim.Optimizer]) -> None:
         guard = watch()

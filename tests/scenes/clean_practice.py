@@ -1,4 +1,5 @@
-"""Loops with what real training adds: evaluation, averages, checkpoints, profilers, loaders, compilers, ranks."""
+"""Loops with what real training adds: evaluation, averages, checkpoints, profilers, loaders, compilers,
+ranks."""
 
 from __future__ import annotations
 
@@ -268,7 +269,9 @@ def activations_recomputed(steps: Steps) -> None:
 def hooks_that_keep_the_latest(steps: Steps) -> None:
     model, optimizer = new_trainer()
     latest: dict[str, torch.Tensor] = {}
-    model.hidden.register_forward_hook(lambda module, inputs, output: latest.update(hidden=output.detach().abs()))
+    model.hidden.register_forward_hook(
+        lambda module, inputs, output: latest.update(hidden=output.detach().abs())
+    )
     for _ in steps:
         train_step(model, optimizer)
     assert "hidden" in latest

@@ -94,7 +94,9 @@ def outputs_in_a_deque_without_limit(steps: Steps) -> None:
         recent.append(logits)
 
 
-@leak(holder="state", bytes_per_step=HIDDEN, source="forward", count=lambda n: n - 1)  # met in the first forward
+@leak(
+    holder="state", bytes_per_step=HIDDEN, source="forward", count=lambda n: n - 1
+)  # met in the first forward
 def hidden_state_carried(steps: Steps) -> None:
     cell = nn.Linear(WIDTH, WIDTH)
     state = torch.zeros(BATCH, WIDTH)
@@ -124,7 +126,9 @@ def evaluation_with_gradients_kept(steps: Steps) -> None:
         model.train()
 
 
-@leak(holder="norms", bytes_per_step=2 * HIDDEN + FLOAT, blocks_per_step=3, leads=False)  # with its input and gradient
+@leak(
+    holder="norms", bytes_per_step=2 * HIDDEN + FLOAT, blocks_per_step=3, leads=False
+)  # with its input and gradient
 def gradient_penalties_kept(steps: Steps) -> None:
     critic = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
     optimizer = torch.optim.Adam(critic.parameters())

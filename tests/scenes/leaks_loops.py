@@ -1,4 +1,5 @@
-"""Leaks by the kind of loop and by when they leak: seldom, late, only in one phase, one tensor of every size."""
+"""Leaks by the kind of loop and by when they leak: seldom, late, only in one phase, one tensor of every
+size."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def once_an_epoch_of_fifty(steps: Steps) -> None:
         kept.append(model.hidden.bias.detach().clone())  # leaks
 
 
-@leak(holder="kept", bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=200, long_steps=400)
+@leak(
+    holder="kept", bytes_per_step=BATCH * CLASSES * FLOAT / 5, blocks_per_step=0.2, steps=200, long_steps=400
+)
 def only_in_evaluation(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
@@ -50,7 +53,9 @@ def only_in_evaluation(steps: Steps) -> None:
                 kept.append(model(batch()).softmax(1))  # leaks
 
 
-@leak(holder="kept", bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit")
+@leak(
+    holder="kept", bytes_per_step=ROW / 6, blocks_per_step=1 / 6, steps=405, long_steps=585, source="explicit"
+)
 def only_in_steps_of_validation(steps: Steps) -> None:
     import leakguard
 
@@ -201,7 +206,13 @@ def lbfgs_losses_kept(steps: Steps) -> None:
         losses.append(closure().detach() * 1.0)  # leaks
 
 
-@leak(holder="answers", bytes_per_step=BATCH * CLASSES * FLOAT, blocks_per_step=1, source="forward", count=lambda n: n - 1)
+@leak(
+    holder="answers",
+    bytes_per_step=BATCH * CLASSES * FLOAT,
+    blocks_per_step=1,
+    source="forward",
+    count=lambda n: n - 1,
+)
 def inference_outputs_kept(steps: Steps) -> None:
     model = Classifier().eval()
     answers = []
@@ -210,7 +221,13 @@ def inference_outputs_kept(steps: Steps) -> None:
             answers.append(model(batch()).exp())  # leaks
 
 
-@leak(holder="kept", bytes_per_step=2 * BATCH * CLASSES * FLOAT, blocks_per_step=2, steps=96, count=lambda n: n // 4)
+@leak(
+    holder="kept",
+    bytes_per_step=2 * BATCH * CLASSES * FLOAT,
+    blocks_per_step=2,
+    steps=96,
+    count=lambda n: n // 4,
+)
 def micro_batches_kept_with_accumulation(steps: Steps) -> None:
     model, optimizer = new_trainer()
     kept = []
