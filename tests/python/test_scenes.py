@@ -26,7 +26,6 @@ for file in sorted((TESTS / "scenes").glob("*_*.py")):
         importlib.import_module(f"scenes.{file.stem}")
 
 GROWS = ("growing", "no-owner")
-TOLERANCE = 0.1
 
 
 @pytest.fixture(autouse=True)
@@ -81,11 +80,11 @@ def check_leak(scene: Scene, report: Report) -> None:
     assert scene.holder in [link.name for link in first.retained_by], report
     if scene.bytes_per_step is not None:
         assert sum(f.bytes_per_step for f in findings) == pytest.approx(
-            scene.bytes_per_step, rel=TOLERANCE
+            scene.bytes_per_step, rel=scene.tolerance
         ), report
     if scene.blocks_per_step is not None:
         assert sum(f.blocks_per_step for f in findings) == pytest.approx(
-            scene.blocks_per_step, rel=TOLERANCE
+            scene.blocks_per_step, rel=scene.tolerance
         ), report
 
 

@@ -63,6 +63,7 @@ class Scene:
     holder: str = ""
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
+    tolerance: float = 0.1  # of bytes and blocks a step
     leads: bool = True
     phase: str | None = None
     unseen: str | None = None
@@ -73,6 +74,7 @@ def leak(
     holder: str,
     bytes_per_step: float | None,
     blocks_per_step: float | None = None,
+    tolerance: float = 0.1,
     steps: int = 40,
     long_steps: int = 200,
     source: Source = "optimizer",
@@ -97,6 +99,7 @@ def leak(
             holder=holder,
             bytes_per_step=bytes_per_step,
             blocks_per_step=blocks_per_step,
+            tolerance=tolerance,
             leads=leads,
             phase=phase,
             unseen=unseen,
