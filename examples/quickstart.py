@@ -1,6 +1,6 @@
 """A small training loop with a leak in it: the history of outputs keeps every step's autograd graph alive.
 
-    python -m leakguard run examples/quickstart.py
+python -m leakguard run examples/quickstart.py
 """
 
 from __future__ import annotations

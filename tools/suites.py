@@ -118,13 +118,31 @@ def interpreter(minor: str, path: str | None, arguments: Sequence[str]) -> None:
     venv.run(venv.python, "-m", "pytest", "-q", *paths, PYTHONPATH=f"{folder}/modules")
 
 
+def test_modules(venv: Venv, torch: str) -> str:
+    """Builds the modules that tests alone import, for this torch; returns their folder."""
+    folder = cmake_build(
+        venv,
+        f"test-modules-{torch}",
+        "-DLEAKGUARD_BUILD_TESTS=ON",
+        "-DLEAKGUARD_CUDA=OFF",
+        target="leakguard_test_modules",
+    )
+    return f"{folder}/modules"
+
+
 def cpu(arguments: Sequence[str]) -> None:
     """The Python suite on torch 2.13, on the CPU whatever the machine has."""
     venv = torch_venv("2.13")
     venv.install_leakguard()
     print(venv.ask("import torch; print('torch', torch.__version__, 'with any GPU hidden')"), flush=True)
     venv.run(
-        venv.python, "-m", "pytest", "-q", *_with_paths(arguments, "tests/python"), CUDA_VISIBLE_DEVICES=""
+        venv.python,
+        "-m",
+        "pytest",
+        "-q",
+        *_with_paths(arguments, "tests/python"),
+        CUDA_VISIBLE_DEVICES="",
+        PYTHONPATH=test_modules(venv, "2.13"),
     )
 
 
@@ -143,6 +161,7 @@ def fake_cuda(arguments: Sequence[str]) -> None:
         *launch,
         *_with_paths(arguments, "tests/fakecuda", "tests/python"),
         FAKECUDA_BUILD=str(BUILD / "fakecuda"),
+        PYTHONPATH=test_modules(venv, "2.14"),
     )
 
 

@@ -2,17 +2,23 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "bindings/holders_to_python.h"
 #include "interpreter/cpython_layout.h"
 #include "interpreter/holder_search.h"
-#include "bindings/holders_to_python.h"
 
 namespace py = pybind11;
 
 namespace {
 
-py::dict walk(const std::vector<std::uintptr_t>& addresses, int muted_frames, int most_owners, std::vector<int> groups) {
+py::dict walk(
+    const std::vector<std::uintptr_t>& addresses,
+    int muted_frames,
+    int most_owners,
+    std::vector<int> groups) {
   leakguard::HolderQuery query;
-  for (std::uintptr_t address : addresses) query.addresses.push_back(reinterpret_cast<const void*>(address));
+  for (std::uintptr_t address : addresses) {
+    query.addresses.push_back(reinterpret_cast<const void*>(address));
+  }
   query.groups = std::move(groups);
   query.muted_frames = muted_frames;
   query.most_owners = most_owners;
@@ -26,23 +32,34 @@ py::list ownFrames(int at_a_time) {
   while (true) {
     int count = 0;
     {
-      const py::gil_scoped_release without_gil;    // as the allocator's hot path finds it
+      const py::gil_scoped_release without_gil; // as the allocator's hot path finds it
       count = lg_own_frames(&cursor, buffer.data(), at_a_time);
     }
-    if (count == 0) return frames;
+    if (count == 0) {
+      return frames;
+    }
     for (int i = 0; i < count; i++) {
       const auto& frame = buffer[static_cast<std::size_t>(i)];
-      frames.append(py::make_tuple(py::reinterpret_borrow<py::object>(static_cast<PyObject*>(frame.code)), frame.lasti_bytes,
-                                   reinterpret_cast<std::uintptr_t>(frame.slot0)));
+      frames.append(py::make_tuple(
+          py::reinterpret_borrow<py::object>(static_cast<PyObject*>(frame.code)),
+          frame.lasti_bytes,
+          reinterpret_cast<std::uintptr_t>(frame.slot0)));
     }
   }
 }
 
-}  // namespace
+} // namespace
 
 PYBIND11_MODULE(_heap, module) {
   module.doc() = "The heap walk without torch, for tests";
-  module.def("walk", &walk, py::arg("addresses"), py::arg("muted_frames") = 0, py::arg("most_owners") = 1,
-             py::arg("groups") = std::vector<int>{}, "Who keeps the objects at these addresses alive");
-  module.def("own_frames", &ownFrames, py::arg("at_a_time") = 8, "This thread's frames: (code, lasti in bytes, slot 0)");
+  module.def(
+      "walk",
+      &walk,
+      py::arg("addresses"),
+      py::arg("muted_frames") = 0,
+      py::arg("most_owners") = 1,
+      py::arg("groups") = std::vector<int>{},
+      "Who keeps the objects at these addresses alive");
+  module.def(
+      "own_frames", &ownFrames, py::arg("at_a_time") = 8, "This thread's frames: (code, lasti in bytes, slot 0)");
 }

@@ -11,10 +11,15 @@ namespace leakguard {
 
 namespace {
 
-py::dict findHoldersOf(const std::vector<std::uintptr_t>& addresses, std::vector<int> groups, int muted_frames,
-                       int most_owners) {
+py::dict findHoldersOf(
+    const std::vector<std::uintptr_t>& addresses,
+    std::vector<int> groups,
+    int muted_frames,
+    int most_owners) {
   HolderQuery query;
-  for (std::uintptr_t address : addresses) query.addresses.push_back(reinterpret_cast<const void*>(address));
+  for (std::uintptr_t address : addresses) {
+    query.addresses.push_back(reinterpret_cast<const void*>(address));
+  }
   query.groups = std::move(groups);
   query.muted_frames = muted_frames;
   query.most_owners = most_owners;
@@ -25,12 +30,17 @@ py::dict findHoldersOf(const std::vector<std::uintptr_t>& addresses, std::vector
   return out;
 }
 
-}  // namespace
+} // namespace
 
 void bindHolders(py::module_& module) {
-  module.def("find_holders", &findHoldersOf, py::arg("addresses"), py::arg("groups") = std::vector<int>{},
-             py::arg("muted_frames") = 0, py::arg("most_owners") = 4,
-             "Who keeps the storages at these data addresses alive");
+  module.def(
+      "find_holders",
+      &findHoldersOf,
+      py::arg("addresses"),
+      py::arg("groups") = std::vector<int>{},
+      py::arg("muted_frames") = 0,
+      py::arg("most_owners") = 4,
+      "Who keeps the storages at these data addresses alive");
 }
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -7,4 +7,4 @@ namespace leakguard {
 // Adds find_holders() to the native module.
 void bindHolders(pybind11::module_& module);
 
-}  // namespace leakguard
+} // namespace leakguard

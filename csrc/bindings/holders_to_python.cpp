@@ -6,8 +6,12 @@ namespace leakguard {
 
 namespace {
 
-py::object textOrNone(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
-py::object lineOrNone(int line) { return line > 0 ? py::object(py::int_(line)) : py::object(py::none()); }
+py::object textOrNone(const std::string& text) {
+  return text.empty() ? py::object(py::none()) : py::object(py::str(text));
+}
+py::object lineOrNone(int line) {
+  return line > 0 ? py::object(py::int_(line)) : py::object(py::none());
+}
 
 py::dict toPython(const HolderLink& link) {
   py::dict out;
@@ -34,7 +38,9 @@ py::dict toPython(const HolderRoot& root) {
 }
 
 py::object toPython(const std::optional<HolderContainer>& container) {
-  if (!container) return py::none();
+  if (!container) {
+    return py::none();
+  }
   py::dict out;
   out["type"] = container->type;
   out["length"] = container->length;
@@ -45,7 +51,9 @@ py::object toPython(const std::optional<HolderContainer>& container) {
 py::dict toPython(const OwnerChain& chain) {
   py::dict out;
   py::list links;
-  for (const HolderLink& link : chain.links) links.append(toPython(link));
+  for (const HolderLink& link : chain.links) {
+    links.append(toPython(link));
+  }
   out["root"] = chain.root.text;
   out["root_parts"] = toPython(chain.root);
   out["retained_by"] = links;
@@ -56,7 +64,9 @@ py::dict toPython(const OwnerChain& chain) {
 }
 
 py::object toPython(const std::optional<GarbageVerdict>& garbage) {
-  if (!garbage) return py::none();
+  if (!garbage) {
+    return py::none();
+  }
   py::dict out;
   out["cycle_links"] = garbage->cycle_links;
   out["collectable"] = garbage->collectable ? py::object(py::bool_(*garbage->collectable)) : py::object(py::none());
@@ -65,10 +75,14 @@ py::object toPython(const std::optional<GarbageVerdict>& garbage) {
 }
 
 py::object toPython(const std::optional<ExampleTensor>& example) {
-  if (!example) return py::none();
+  if (!example) {
+    return py::none();
+  }
   py::dict out;
   py::list shape;
-  for (std::int64_t size : example->shape) shape.append(size);
+  for (std::int64_t size : example->shape) {
+    shape.append(size);
+  }
   out["shape"] = shape;
   out["dtype"] = example->dtype;
   out["requires_grad"] = example->requires_grad;
@@ -78,7 +92,9 @@ py::object toPython(const std::optional<ExampleTensor>& example) {
 py::dict toPython(const SuspectHolders& suspect) {
   py::dict out = toPython(suspect.chain);
   py::list owners;
-  for (const OwnerChain& owner : suspect.other_owners) owners.append(toPython(owner));
+  for (const OwnerChain& owner : suspect.other_owners) {
+    owners.append(toPython(owner));
+  }
   out["status"] = wordOf(suspect.status);
   out["other_owners"] = owners;
   out["all_owners_bytes"] = suspect.all_owners_bytes;
@@ -95,7 +111,9 @@ py::dict toPython(const WalkStatistics& statistics) {
   out["unreached"] = statistics.unreached;
   out["overshown"] = statistics.overshown;
   py::list types;
-  for (const std::string& type : statistics.overshown_types) types.append(type);
+  for (const std::string& type : statistics.overshown_types) {
+    types.append(type);
+  }
   out["overshown_types"] = types;
   out["unsteady"] = statistics.unsteady;
   out["memory_bytes"] = statistics.memory_bytes;
@@ -105,15 +123,17 @@ py::dict toPython(const WalkStatistics& statistics) {
   return out;
 }
 
-}  // namespace
+} // namespace
 
 py::dict toPython(const HolderReport& report) {
   py::dict out;
   py::list suspects;
-  for (const SuspectHolders& suspect : report.suspects) suspects.append(toPython(suspect));
+  for (const SuspectHolders& suspect : report.suspects) {
+    suspects.append(toPython(suspect));
+  }
   out["suspects"] = suspects;
   out["statistics"] = toPython(report.statistics);
   return out;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

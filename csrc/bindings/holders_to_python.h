@@ -9,4 +9,4 @@ namespace leakguard {
 // The values of holder.h as dicts and lists of plain Python values. Needs the GIL.
 pybind11::dict toPython(const HolderReport& report);
 
-}  // namespace leakguard
+} // namespace leakguard

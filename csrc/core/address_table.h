@@ -14,12 +14,18 @@ inline constexpr NodeId kNoNode = 0xffffffffu;
 // objects makes several million look-ups, and each is one cache miss at best. Not thread-safe. Null is no address.
 class AddressTable {
  public:
-  AddressTable() { rehash(1u << 12); }
+  AddressTable() {
+    rehash(1u << 12);
+  }
 
   NodeId find(const void* address) const noexcept {
     for (std::size_t i = home(address);; i = (i + 1) & mask_) {
-      if (slots_[i].address == address) return slots_[i].id;
-      if (slots_[i].address == nullptr) return kNoNode;
+      if (slots_[i].address == address) {
+        return slots_[i].id;
+      }
+      if (slots_[i].address == nullptr) {
+        return kNoNode;
+      }
     }
   }
 
@@ -27,21 +33,33 @@ class AddressTable {
   NodeId insert(const void* address, NodeId next) {
     std::size_t i = home(address);
     for (; slots_[i].address != nullptr; i = (i + 1) & mask_) {
-      if (slots_[i].address == address) return slots_[i].id;
+      if (slots_[i].address == address) {
+        return slots_[i].id;
+      }
     }
     slots_[i] = {address, next};
-    if (++used_ * 10 > slots_.size() * 6) rehash(slots_.size() * 2);
+    if (++used_ * 10 > slots_.size() * 6) {
+      rehash(slots_.size() * 2);
+    }
     return next;
   }
 
   void reserve(std::size_t addresses) {
     std::size_t capacity = slots_.size();
-    while (addresses * 10 > capacity * 6) capacity *= 2;
-    if (capacity != slots_.size()) rehash(capacity);
+    while (addresses * 10 > capacity * 6) {
+      capacity *= 2;
+    }
+    if (capacity != slots_.size()) {
+      rehash(capacity);
+    }
   }
 
-  void prefetch(const void* address) const noexcept { __builtin_prefetch(&slots_[home(address)]); }
-  std::size_t memoryBytes() const noexcept { return slots_.capacity() * sizeof(Slot); }
+  void prefetch(const void* address) const noexcept {
+    __builtin_prefetch(&slots_[home(address)]);
+  }
+  std::size_t memoryBytes() const noexcept {
+    return slots_.capacity() * sizeof(Slot);
+  }
 
  private:
   struct __attribute__((packed, aligned(4))) Slot {
@@ -59,9 +77,13 @@ class AddressTable {
     mask_ = capacity - 1;
     shift_ = 64 - std::countr_zero(capacity);
     for (const Slot& slot : old) {
-      if (slot.address == nullptr) continue;
+      if (slot.address == nullptr) {
+        continue;
+      }
       std::size_t i = home(slot.address);
-      while (slots_[i].address != nullptr) i = (i + 1) & mask_;
+      while (slots_[i].address != nullptr) {
+        i = (i + 1) & mask_;
+      }
       slots_[i] = slot;
     }
   }
@@ -72,4 +94,4 @@ class AddressTable {
   int shift_ = 0;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -22,18 +22,20 @@ class LEAKGUARD_API GarbageCycles {
   GarbageCycles(const ObjectGraph& graph, std::vector<NodeId> dead, Twins twins);
 
   struct Trail {
-    std::vector<NodeId> cycle;   // first node = last node; empty if none was found
-    std::vector<NodeId> way;     // from a node of the cycle to the target, both included; just the target if it is on it
+    std::vector<NodeId> cycle; // first node = last node; empty if none was found
+    std::vector<NodeId> way; // from a node of the cycle to the target, both included; just the target if it is on it
   };
   // The nearest cycle that holds target, which must be dead.
   Trail trailTo(NodeId target) const;
-  std::span<const NodeId> dead() const noexcept { return dead_; }
+  std::span<const NodeId> dead() const noexcept {
+    return dead_;
+  }
 
  private:
-  using Index = std::uint32_t;    // position in dead_; twins share the object's
+  using Index = std::uint32_t; // position in dead_; twins share the object's
   struct Referrer {
     Index from;
-    NodeId from_node, to_node;    // the very edge, twins told apart
+    NodeId from_node, to_node; // the very edge, twins told apart
   };
 
   Index indexOf(NodeId node) const noexcept;
@@ -50,4 +52,4 @@ class LEAKGUARD_API GarbageCycles {
   std::vector<std::size_t> component_size_;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -7,18 +7,22 @@ namespace leakguard {
 namespace {
 constexpr NodeId kRootBit = 0x80000000u;
 constexpr std::uint32_t kFar = 0xffffffffu;
-}  // namespace
+} // namespace
 
 void ObjectGraph::reserve(std::size_t nodes, std::size_t edges) {
   offsets_.reserve(nodes + 1);
   targets_.reserve(edges);
 }
 
-void ObjectGraph::finish() { beginNode(); }
+void ObjectGraph::finish() {
+  beginNode();
+}
 
 std::vector<std::uint32_t> ObjectGraph::inDegrees() const {
   std::vector<std::uint32_t> degrees(nodeCount(), 0);
-  for (NodeId to : targets_) degrees[to]++;
+  for (NodeId to : targets_) {
+    degrees[to]++;
+  }
   return degrees;
 }
 
@@ -36,10 +40,14 @@ void ShortestPaths::spread(std::span<const RankedRoot> roots) {
   const std::uint32_t base = next_distance_;
   std::vector<std::vector<NodeId>> buckets;
   auto offer = [&](NodeId node, std::uint32_t steps, NodeId parent) {
-    if (base + steps >= distance_[node]) return;
+    if (base + steps >= distance_[node]) {
+      return;
+    }
     distance_[node] = base + steps;
     parent_[node] = parent;
-    if (buckets.size() <= steps) buckets.resize(steps + 1);
+    if (buckets.size() <= steps) {
+      buckets.resize(steps + 1);
+    }
     buckets[steps].push_back(node);
   };
   for (std::size_t i = 0; i < roots.size(); i++) {
@@ -49,8 +57,12 @@ void ShortestPaths::spread(std::span<const RankedRoot> roots) {
   for (std::uint32_t steps = 0; steps < buckets.size(); steps++) {
     for (std::size_t i = 0; i < buckets[steps].size(); i++) {
       const NodeId node = buckets[steps][i];
-      if (distance_[node] != base + steps) continue;
-      for (NodeId next : graph_.successors(node)) offer(next, steps + 1, node);
+      if (distance_[node] != base + steps) {
+        continue;
+      }
+      for (NodeId next : graph_.successors(node)) {
+        offer(next, steps + 1, node);
+      }
     }
     std::vector<NodeId>().swap(buckets[steps]);
   }
@@ -59,9 +71,13 @@ void ShortestPaths::spread(std::span<const RankedRoot> roots) {
 
 ShortestPaths::Path ShortestPaths::pathTo(NodeId node) const {
   Path path;
-  if (!reached(node)) return path;
+  if (!reached(node)) {
+    return path;
+  }
   NodeId at = node;
-  for (; !(parent_[at] & kRootBit); at = parent_[at]) path.nodes.push_back(at);
+  for (; !(parent_[at] & kRootBit); at = parent_[at]) {
+    path.nodes.push_back(at);
+  }
   path.nodes.push_back(at);
   std::reverse(path.nodes.begin(), path.nodes.end());
   const std::size_t root = parent_[at] & ~kRootBit;
@@ -75,24 +91,36 @@ std::size_t ShortestPaths::memoryBytes() const noexcept {
   return (distance_.capacity() + parent_.capacity()) * sizeof(std::uint32_t);
 }
 
-std::vector<std::uint8_t> reachableWithout(const ObjectGraph& graph, std::span<const NodeId> roots,
-                                           std::span<const NodeId> closed) {
+std::vector<std::uint8_t> reachableWithout(
+    const ObjectGraph& graph,
+    std::span<const NodeId> roots,
+    std::span<const NodeId> closed) {
   std::vector<std::uint8_t> seen(graph.nodeCount(), 0);
-  for (NodeId node : closed) seen[node] = 1;
+  for (NodeId node : closed) {
+    seen[node] = 1;
+  }
   std::vector<NodeId> open;
   auto reach = [&](NodeId node) {
-    if (seen[node]) return;
+    if (seen[node]) {
+      return;
+    }
     seen[node] = 1;
     open.push_back(node);
   };
-  for (NodeId root : roots) reach(root);
+  for (NodeId root : roots) {
+    reach(root);
+  }
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    for (NodeId next : graph.successors(node)) reach(next);
+    for (NodeId next : graph.successors(node)) {
+      reach(next);
+    }
   }
-  for (NodeId node : closed) seen[node] = 0;
+  for (NodeId node : closed) {
+    seen[node] = 0;
+  }
   return seen;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -14,7 +14,9 @@ namespace leakguard {
 class CollectorVerdict {
  public:
   explicit CollectorVerdict(std::span<PyObject* const> unreachable);
-  bool frees(PyObject* object) const { return candidates_.contains(object) && !candidates_.at(object).kept; }
+  bool frees(PyObject* object) const {
+    return candidates_.contains(object) && !candidates_.at(object).kept;
+  }
 
  private:
   struct Candidate {
@@ -25,4 +27,4 @@ class CollectorVerdict {
   std::unordered_map<PyObject*, Candidate> candidates_;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

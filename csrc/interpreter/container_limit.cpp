@@ -12,13 +12,17 @@ namespace {
 
 PyTypeObject* baseNamed(PyObject* object, const char* name) {
   for (PyTypeObject* type = Py_TYPE(object); type; type = type->tp_base) {
-    if (std::strcmp(type->tp_name, name) == 0) return type;
+    if (std::strcmp(type->tp_name, name) == 0) {
+      return type;
+    }
   }
   return nullptr;
 }
 
 std::optional<std::int64_t> asLimit(PyObject* number) {
-  if (number == nullptr || !PyLong_CheckExact(number)) return std::nullopt;
+  if (number == nullptr || !PyLong_CheckExact(number)) {
+    return std::nullopt;
+  }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
   return overflow ? std::nullopt : std::optional<std::int64_t>(value);
@@ -32,9 +36,13 @@ PyObject* attribute(PyObject* object, const char* name) {
 // The deque type's own C getter: an override in a subclass would be the user's code.
 std::optional<std::int64_t> dequeLimit(PyObject* deque, PyTypeObject* type) {
   PyObject* getter = lookUp(lg_type_dict(type), "maxlen");
-  if (getter == nullptr || Py_TYPE(getter) != &PyGetSetDescr_Type) return std::nullopt;
+  if (getter == nullptr || Py_TYPE(getter) != &PyGetSetDescr_Type) {
+    return std::nullopt;
+  }
   PyObject* value = Py_TYPE(getter)->tp_descr_get(getter, deque, reinterpret_cast<PyObject*>(Py_TYPE(deque)));
-  if (value == nullptr) PyErr_Clear();
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
   const auto limit = asLimit(value);
   Py_XDECREF(value);
   return limit;
@@ -43,12 +51,16 @@ std::optional<std::int64_t> dequeLimit(PyObject* deque, PyTypeObject* type) {
 // functools keeps maxsize in a cell of the function it hangs on every cache.
 std::optional<std::int64_t> cacheLimit(PyObject* cache) {
   PyObject* parameters = lookUp(lg_existing_dict(cache), "cache_parameters");
-  if (parameters == nullptr || !PyFunction_Check(parameters)) return std::nullopt;
+  if (parameters == nullptr || !PyFunction_Check(parameters)) {
+    return std::nullopt;
+  }
   auto* function = reinterpret_cast<PyFunctionObject*>(parameters);
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   for (int i = 0; function->func_closure && i < code->co_nfreevars; i++) {
     PyObject* name = lg_slot_name(function->func_code, code->co_nlocalsplus - code->co_nfreevars + i);
-    if (textOf(name) != "maxsize" || i >= PyTuple_GET_SIZE(function->func_closure)) continue;
+    if (textOf(name) != "maxsize" || i >= PyTuple_GET_SIZE(function->func_closure)) {
+      continue;
+    }
     PyObject* cell = PyTuple_GET_ITEM(function->func_closure, i);
     return PyCell_Check(cell) ? asLimit(PyCell_GET(cell)) : std::nullopt;
   }
@@ -65,15 +77,19 @@ std::int64_t cacheLength(PyObject* cache) {
   Py_TYPE(cache)->tp_traverse(cache, note, &shown);
   PyObject* wrapped = lookUp(lg_existing_dict(cache), "__wrapped__");
   for (std::size_t i = shown.size(); i-- > 1;) {
-    if (shown[i] == wrapped && PyDict_CheckExact(shown[i - 1])) return PyDict_GET_SIZE(shown[i - 1]);
+    if (shown[i] == wrapped && PyDict_CheckExact(shown[i - 1])) {
+      return PyDict_GET_SIZE(shown[i - 1]);
+    }
   }
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* owner) {
-  if (object == nullptr) return std::nullopt;
+  if (object == nullptr) {
+    return std::nullopt;
+  }
   HolderContainer container{shortTypeName(Py_TYPE(object)), 0, std::nullopt};
   if (PyList_Check(object)) {
     container.length = PyList_GET_SIZE(object);
@@ -86,7 +102,9 @@ std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* own
     container.limit = dequeLimit(object, deque);
     if (!container.limit && owner && baseNamed(owner, "Queue")) {
       const auto limit = asLimit(attribute(owner, "maxsize"));
-      if (limit && *limit > 0) container.limit = limit;
+      if (limit && *limit > 0) {
+        container.limit = limit;
+      }
     }
   } else if (baseNamed(object, "functools._lru_cache_wrapper")) {
     container.length = cacheLength(object);
@@ -97,4 +115,4 @@ std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* own
   return container;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

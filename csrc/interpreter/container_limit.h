@@ -13,4 +13,4 @@ namespace leakguard {
 // of the deque inside it. Runs no user code. Needs the GIL.
 std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* owner);
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -35,7 +35,8 @@ static _PyInterpreterFrame* innermost_frame(PyThreadState* thread) {
 
 /* NULL for the frames that 3.12 and later put on the C stack at each entry of the evaluation loop. */
 static PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
-  if (frame->owner > FRAME_OWNED_BY_FRAME_OBJECT) return NULL;
+  if (frame->owner > FRAME_OWNED_BY_FRAME_OBJECT)
+    return NULL;
 #if PY_VERSION_HEX >= 0x030d0000
   return frame->f_executable && PyCode_Check(frame->f_executable) ? (PyCodeObject*)frame->f_executable : NULL;
 #else
@@ -54,7 +55,8 @@ static int lasti_of(const _PyInterpreterFrame* frame, PyCodeObject* code) {
 static char end_of_stack;
 
 int lg_own_frames(void** cursor, LgFrameRef* out, int max) {
-  if (*cursor == &end_of_stack) return 0;
+  if (*cursor == &end_of_stack)
+    return 0;
   _PyInterpreterFrame* frame = *cursor;
   if (!frame) {
     PyThreadState* thread = PyGILState_GetThisThreadState();
@@ -63,7 +65,8 @@ int lg_own_frames(void** cursor, LgFrameRef* out, int max) {
   int count = 0;
   for (; frame && count < max; frame = frame->previous) {
     PyCodeObject* code = code_of(frame);
-    if (!code) continue;
+    if (!code)
+      continue;
     out[count].code = code;
     out[count].lasti_bytes = lasti_of(frame, code);
     out[count].slot0 = code->co_nlocalsplus > 0 ? frame->localsplus[0] : NULL;
@@ -75,7 +78,8 @@ int lg_own_frames(void** cursor, LgFrameRef* out, int max) {
 
 static int describe(_PyInterpreterFrame* frame, LgFrame* out) {
   PyCodeObject* code = code_of(frame);
-  if (!code) return 0;
+  if (!code)
+    return 0;
   out->frame = frame;
   out->code = (PyObject*)code;
 #if PY_VERSION_HEX >= 0x030c0000
@@ -99,7 +103,8 @@ static int describe(_PyInterpreterFrame* frame, LgFrame* out) {
 int lg_frame_of(PyObject* object, LgFrame* out) {
   if (PyGen_Check(object) || PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object)) {
     PyGenObject* generator = (PyGenObject*)object;
-    if (generator->gi_frame_state >= FRAME_COMPLETED) return 0;
+    if (generator->gi_frame_state >= FRAME_COMPLETED)
+      return 0;
     return describe((_PyInterpreterFrame*)generator->gi_iframe, out);
   }
   if (PyFrame_Check(object)) {
@@ -109,7 +114,9 @@ int lg_frame_of(PyObject* object, LgFrame* out) {
   return 0;
 }
 
-int lg_frame_line(const LgFrame* frame) { return PyCode_Addr2Line((PyCodeObject*)frame->code, frame->lasti_bytes); }
+int lg_frame_line(const LgFrame* frame) {
+  return PyCode_Addr2Line((PyCodeObject*)frame->code, frame->lasti_bytes);
+}
 
 PyObject* lg_slot_name(PyObject* code, int slot) {
   PyObject* names = ((PyCodeObject*)code)->co_localsplusnames;
@@ -118,16 +125,20 @@ PyObject* lg_slot_name(PyObject* code, int slot) {
 
 int lg_slot_kind(PyObject* code, int slot) {
   PyObject* kinds = ((PyCodeObject*)code)->co_localspluskinds;
-  if (!kinds || !PyBytes_Check(kinds) || slot >= PyBytes_GET_SIZE(kinds)) return LG_SLOT_LOCAL;
+  if (!kinds || !PyBytes_Check(kinds) || slot >= PyBytes_GET_SIZE(kinds))
+    return LG_SLOT_LOCAL;
   char kind = PyBytes_AS_STRING(kinds)[slot];
   return kind & CO_FAST_FREE ? LG_SLOT_FREE : kind & CO_FAST_CELL ? LG_SLOT_CELL : LG_SLOT_LOCAL;
 }
 
 static int binds(int opcode, int argument, int slot) {
-  if (opcode == STORE_FAST || opcode == STORE_DEREF) return argument == slot;
+  if (opcode == STORE_FAST || opcode == STORE_DEREF)
+    return argument == slot;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (opcode == STORE_FAST_STORE_FAST) return (argument >> 4) == slot || (argument & 15) == slot;
-  if (opcode == STORE_FAST_LOAD_FAST) return (argument >> 4) == slot;
+  if (opcode == STORE_FAST_STORE_FAST)
+    return (argument >> 4) == slot || (argument & 15) == slot;
+  if (opcode == STORE_FAST_LOAD_FAST)
+    return (argument >> 4) == slot;
 #endif
   return 0;
 }
@@ -136,7 +147,8 @@ int lg_slot_line(PyObject* object, int slot) {
   PyCodeObject* code = (PyCodeObject*)object;
   int arguments = code->co_argcount + code->co_kwonlyargcount;
   arguments += !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
-  if (slot < arguments) return code->co_firstlineno;
+  if (slot < arguments)
+    return code->co_firstlineno;
   PyObject* bytes = PyCode_GetCode(code); /* without the specialised instructions */
   if (!bytes) {
     PyErr_Clear();
@@ -147,8 +159,10 @@ int lg_slot_line(PyObject* object, int slot) {
   int line = -1, argument = 0;
   for (Py_ssize_t i = 0; i + 1 < size && line < 0; i += 2) {
     argument = argument << 8 | unit[i + 1];
-    if (unit[i] == EXTENDED_ARG) continue;
-    if (binds(unit[i], argument, slot)) line = PyCode_Addr2Line(code, (int)i);
+    if (unit[i] == EXTENDED_ARG)
+      continue;
+    if (binds(unit[i], argument, slot))
+      line = PyCode_Addr2Line(code, (int)i);
     argument = 0;
   }
   Py_DECREF(bytes);
@@ -167,7 +181,8 @@ static int shares_our_gil(PyInterpreterState* interpreter) {
 }
 
 static void show(const LgRootVisitor* visitor, void* object, LgRootKind kind, unsigned long thread) {
-  if (object) visitor->root(visitor->context, (PyObject*)object, kind, thread);
+  if (object)
+    visitor->root(visitor->context, (PyObject*)object, kind, thread);
 }
 
 static void visit_thread(PyThreadState* thread, const LgRootVisitor* visitor) {
@@ -195,16 +210,20 @@ static void visit_thread(PyThreadState* thread, const LgRootVisitor* visitor) {
   int depth = 0;
   for (_PyInterpreterFrame* frame = innermost_frame(thread); frame; frame = frame->previous) {
     LgFrame described;
-    if (describe(frame, &described)) visitor->frame(visitor->context, &described, id, depth++);
+    if (describe(frame, &described))
+      visitor->frame(visitor->context, &described, id, depth++);
   }
 }
 
 void lg_visit_roots(const LgRootVisitor* visitor) {
   for (PyInterpreterState* in = PyInterpreterState_Head(); in; in = PyInterpreterState_Next(in)) {
-    if (!shares_our_gil(in)) continue;
-    for (PyThreadState* t = PyInterpreterState_ThreadHead(in); t; t = PyThreadState_Next(t)) visit_thread(t, visitor);
+    if (!shares_our_gil(in))
+      continue;
+    for (PyThreadState* t = PyInterpreterState_ThreadHead(in); t; t = PyThreadState_Next(t))
+      visit_thread(t, visitor);
     for (int i = 0; i < in->atexit.ncallbacks; i++) {
-      if (!in->atexit.callbacks[i]) continue;
+      if (!in->atexit.callbacks[i])
+        continue;
       show(visitor, in->atexit.callbacks[i]->func, LG_ROOT_ATEXIT, 0);
       show(visitor, in->atexit.callbacks[i]->args, LG_ROOT_ATEXIT, 0);
       show(visitor, in->atexit.callbacks[i]->kwargs, LG_ROOT_ATEXIT, 0);
@@ -221,7 +240,9 @@ void lg_visit_roots(const LgRootVisitor* visitor) {
   }
 }
 
-unsigned long lg_current_thread(void) { return PyThreadState_Get()->thread_id; }
+unsigned long lg_current_thread(void) {
+  return PyThreadState_Get()->thread_id;
+}
 
 /* ---- the collector --------------------------------------------------------------------------------------------- */
 
@@ -233,8 +254,10 @@ static void visit_generation(PyGC_Head* head, int generation, LgObjectVisitor vi
 
 void lg_visit_collectable(LgObjectVisitor visit, void* context) {
   for (PyInterpreterState* in = PyInterpreterState_Head(); in; in = PyInterpreterState_Next(in)) {
-    if (!shares_our_gil(in)) continue;
-    for (int i = 0; i < NUM_GENERATIONS; i++) visit_generation(&in->gc.generations[i].head, i, visit, context);
+    if (!shares_our_gil(in))
+      continue;
+    for (int i = 0; i < NUM_GENERATIONS; i++)
+      visit_generation(&in->gc.generations[i].head, i, visit, context);
     visit_generation(&in->gc.permanent_generation.head, LG_PERMANENT, visit, context);
   }
 }
@@ -252,9 +275,11 @@ int lg_is_immortal(PyObject* object) {
 
 static PyDictValues* inline_values(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return NULL;
+  if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT))
+    return NULL;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES)) return NULL;
+  if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES))
+    return NULL;
   PyDictValues* values = _PyObject_InlineValues(object); /* a dictionary made later may share them */
   return values->valid ? values : NULL;
 #elif PY_VERSION_HEX >= 0x030c0000
@@ -265,7 +290,9 @@ static PyDictValues* inline_values(PyObject* object) {
 #endif
 }
 
-static PyDictKeysObject* shared_keys(PyObject* object) { return ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys; }
+static PyDictKeysObject* shared_keys(PyObject* object) {
+  return ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys;
+}
 
 PyObject* lg_existing_dict(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
@@ -280,7 +307,8 @@ PyObject* lg_existing_dict(PyObject* object) {
 #endif
   }
   Py_ssize_t offset = type->tp_dictoffset;
-  if (offset == 0) return NULL;
+  if (offset == 0)
+    return NULL;
   if (offset < 0) { /* counted from the end of a variable-sized object */
     Py_ssize_t items = Py_SIZE(object);
     offset += (Py_ssize_t)_PyObject_VAR_SIZE(type, items < 0 ? -items : items);
@@ -293,7 +321,8 @@ int lg_visit_attributes(PyObject* object, visitproc visit, void* arg) {
   if (values) {
     PyDictKeysObject* keys = shared_keys(object);
     Py_ssize_t count = keys ? keys->dk_nentries : 0;
-    for (Py_ssize_t i = 0; i < count; i++) Py_VISIT(values->values[i]);
+    for (Py_ssize_t i = 0; i < count; i++)
+      Py_VISIT(values->values[i]);
   }
   PyObject* dict = lg_existing_dict(object);
   Py_VISIT(dict);
@@ -303,9 +332,11 @@ int lg_visit_attributes(PyObject* object, visitproc visit, void* arg) {
 PyObject* lg_inline_attribute_name(PyObject* object, PyObject* child) {
   PyDictValues* values = inline_values(object);
   PyDictKeysObject* keys = values ? shared_keys(object) : NULL;
-  if (!keys) return NULL;
+  if (!keys)
+    return NULL;
   for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
-    if (values->values[i] == child) return DK_UNICODE_ENTRIES(keys)[i].me_key;
+    if (values->values[i] == child)
+      return DK_UNICODE_ENTRIES(keys)[i].me_key;
   }
   return NULL;
 }
@@ -313,10 +344,12 @@ PyObject* lg_inline_attribute_name(PyObject* object, PyObject* child) {
 PyObject* lg_inline_attribute(PyObject* object, const char* name) {
   PyDictValues* values = inline_values(object);
   PyDictKeysObject* keys = values ? shared_keys(object) : NULL;
-  if (!keys) return NULL;
+  if (!keys)
+    return NULL;
   for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
     PyObject* key = DK_UNICODE_ENTRIES(keys)[i].me_key;
-    if (key && PyUnicode_CompareWithASCIIString(key, name) == 0) return values->values[i];
+    if (key && PyUnicode_CompareWithASCIIString(key, name) == 0)
+      return values->values[i];
   }
   return NULL;
 }
@@ -326,7 +359,8 @@ PyObject* lg_inline_attribute(PyObject* object, const char* name) {
 PyObject* lg_type_dict(PyTypeObject* type) {
   PyObject* dict = type->tp_dict;
 #if PY_VERSION_HEX >= 0x030c0000
-  if (!dict && (dict = PyType_GetDict(type))) Py_DECREF(dict); /* the type keeps it alive */
+  if (!dict && (dict = PyType_GetDict(type)))
+    Py_DECREF(dict); /* the type keeps it alive */
 #endif
   return dict;
 }
@@ -335,7 +369,8 @@ void lg_visit_static_type(PyTypeObject* type, visitproc visit, void* arg) {
   /* tp_base of a static type is not a counted reference */
   PyObject* owned[] = {lg_type_dict(type), type->tp_bases, type->tp_mro, type->tp_cache};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
-    if (owned[i]) visit(owned[i], arg);
+    if (owned[i])
+      visit(owned[i], arg);
   }
 }
 

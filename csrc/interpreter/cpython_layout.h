@@ -15,9 +15,9 @@ extern "C" {
 /* ---- this thread's own frames: the hot path, no GIL ------------------------------------------------------------ */
 
 typedef struct LgFrameRef {
-  void* code;      /* PyCodeObject*, alive as long as its frame is */
+  void* code; /* PyCodeObject*, alive as long as its frame is */
   int lasti_bytes; /* instruction offset in bytes; negative before the first instruction */
-  void* slot0;     /* localsplus[0]: the first argument, or the cell that holds it; NULL when unbound or absent */
+  void* slot0; /* localsplus[0]: the first argument, or the cell that holds it; NULL when unbound or absent */
 } LgFrameRef;
 
 /* Fills out with up to max frames of the calling thread, innermost first. *cursor is NULL at the first call and moves
@@ -30,18 +30,18 @@ int lg_own_frames(void** cursor, LgFrameRef* out, int max);
 enum { LG_OWNED_BY_THREAD = 0, LG_OWNED_BY_GENERATOR = 1, LG_OWNED_BY_FRAME_OBJECT = 2 };
 
 typedef struct LgFrame {
-  void* frame;           /* identity of the frame while it lives */
-  PyObject* code;        /* code object, never NULL */
-  PyObject* function;    /* owned by the frame, or NULL */
+  void* frame; /* identity of the frame while it lives */
+  PyObject* code; /* code object, never NULL */
+  PyObject* function; /* owned by the frame, or NULL */
   PyObject* locals_dict; /* namespace of a class body or of exec(), NULL for functions; never made by us */
   PyObject* frame_object; /* PyFrameObject, if one was made */
-  PyObject* generator;   /* the generator, coroutine or async generator the frame lives in, else NULL */
-  PyObject** slots;      /* locals, cells and free variables, then the value stack */
-  int named_slots;       /* how many slots have a name */
-  int stack_depth;       /* live value-stack slots; -1: the interpreter keeps the depth in a register right now */
-  int stack_limit;       /* most value-stack slots the code ever uses */
+  PyObject* generator; /* the generator, coroutine or async generator the frame lives in, else NULL */
+  PyObject** slots; /* locals, cells and free variables, then the value stack */
+  int named_slots; /* how many slots have a name */
+  int stack_depth; /* live value-stack slots; -1: the interpreter keeps the depth in a register right now */
+  int stack_limit; /* most value-stack slots the code ever uses */
   int lasti_bytes;
-  int owner;             /* LG_OWNED_BY_... */
+  int owner; /* LG_OWNED_BY_... */
 } LgFrame;
 
 /* Frame of a generator, coroutine, async generator or frame object; 0 when there is none (any more). */
@@ -50,7 +50,7 @@ int lg_frame_line(const LgFrame* frame); /* 1-based, or -1 */
 
 enum { LG_SLOT_LOCAL = 0, LG_SLOT_CELL = 1, LG_SLOT_FREE = 2 };
 PyObject* lg_slot_name(PyObject* code, int slot); /* str or NULL */
-int lg_slot_kind(PyObject* code, int slot);       /* LG_SLOT_... */
+int lg_slot_kind(PyObject* code, int slot); /* LG_SLOT_... */
 /* Line where the code first binds the slot (for an argument, the line of the def); -1 if it never does. Makes one
  * bytes object for the time of the call. */
 int lg_slot_line(PyObject* code, int slot);

@@ -39,8 +39,8 @@ struct TypeText {
 // What an attribute of some library type means to a user of that library.
 enum class AttributeMeaning : std::uint8_t {
   Plain,
-  Table,      // holds the attributes the user sees: x._modules['fc1'] is x.fc1
-  HookTable,  // holds hooks
+  Table, // holds the attributes the user sees: x._modules['fc1'] is x.fc1
+  HookTable, // holds hooks
 };
 
 // A library's own references, which tp_traverse does not show. All calls are made with the GIL held; none may run user
@@ -72,4 +72,4 @@ class EdgeAdapter {
   virtual AttributeMeaning attributeMeaning(PyTypeObject* owner, std::string_view attribute) const noexcept = 0;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

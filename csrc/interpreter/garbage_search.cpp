@@ -13,7 +13,9 @@ std::vector<std::pair<NodeId, NodeId>> wrapperTwins(const HeapWalk& walk, const 
   std::vector<std::pair<NodeId, NodeId>> twins;
   for (NodeId node : walk.foreignNodes()) {
     const NodeId wrapper = walk.find(adapter->wrapper(walk.kindOf(node), walk.addressOf(node)));
-    if (wrapper != kNoNode) twins.emplace_back(wrapper, node);
+    if (wrapper != kNoNode) {
+      twins.emplace_back(wrapper, node);
+    }
   }
   return twins;
 }
@@ -24,20 +26,30 @@ std::vector<PyObject*> clearableOn(const HeapWalk& walk, const EdgeAdapter* adap
   for (NodeId node : cycle) {
     PyObject* object = walk.kindOf(node) >= kFirstForeign ? adapter->wrapper(walk.kindOf(node), walk.addressOf(node))
                                                           : walk.objectAt(node);
-    if (object != nullptr) objects.push_back(object);
+    if (object != nullptr) {
+      objects.push_back(object);
+    }
   }
   return objects;
 }
 
-}  // namespace
+} // namespace
 
-void explainGarbage(HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& chain, const OwnerSearch& owners,
-                    std::vector<SuspectHolders>& out) {
+void explainGarbage(
+    HeapWalk& walk,
+    EdgeAdapter* adapter,
+    const HolderChain& chain,
+    const OwnerSearch& owners,
+    std::vector<SuspectHolders>& out) {
   std::vector<std::size_t> garbage;
   for (std::size_t i = 0; i < out.size(); i++) {
-    if (out[i].status == HolderStatus::Garbage) garbage.push_back(i);
+    if (out[i].status == HolderStatus::Garbage) {
+      garbage.push_back(i);
+    }
   }
-  if (garbage.empty()) return;
+  if (garbage.empty()) {
+    return;
+  }
   const GarbageCycles cycles(walk.graph(), owners.unreached(), wrapperTwins(walk, adapter));
   std::vector<std::vector<PyObject*>> clearable;
   for (std::size_t i : garbage) {
@@ -46,7 +58,9 @@ void explainGarbage(HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& cha
     OwnerChain& described = out[i].chain;
     described.root.kind = described.root.text = "garbage cycle";
     GarbageVerdict& verdict = out[i].garbage.emplace();
-    if (trail.cycle.empty()) continue;
+    if (trail.cycle.empty()) {
+      continue;
+    }
     for (const auto& link : chain.fromCycle(trail.cycle, trail.way, verdict.cycle_links)) {
       described.links.push_back(link.text);
     }
@@ -58,10 +72,14 @@ void explainGarbage(HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& cha
   std::vector<PyObject*> candidates;
   for (NodeId node : owners.unreached()) {
     const int generation = walk.generationOf(node);
-    if (generation >= 0 && generation != LG_PERMANENT) candidates.push_back(walk.objectAt(node));
+    if (generation >= 0 && generation != LG_PERMANENT) {
+      candidates.push_back(walk.objectAt(node));
+    }
   }
   // With our pins on them the collector would see other counts; an object that dies with its pin spoils the picture.
-  if (walk.releasePins()) return;
+  if (walk.releasePins()) {
+    return;
+  }
   const CollectorVerdict verdict(candidates);
   for (std::size_t g = 0; g < garbage.size(); g++) {
     // one object that the collector finds dead is enough: clearing it opens the cycle
@@ -70,4 +88,4 @@ void explainGarbage(HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& cha
   }
 }
 
-}  // namespace leakguard
+} // namespace leakguard

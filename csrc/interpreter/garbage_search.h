@@ -11,7 +11,11 @@ namespace leakguard {
 
 // For every suspect that is garbage: the cycle that keeps it, its generation, and whether the collector can free it.
 // Drops the walk's pins, so nothing can be named or read afterwards.
-void explainGarbage(HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& chain, const OwnerSearch& owners,
-                    std::vector<SuspectHolders>& out);
+void explainGarbage(
+    HeapWalk& walk,
+    EdgeAdapter* adapter,
+    const HolderChain& chain,
+    const OwnerSearch& owners,
+    std::vector<SuspectHolders>& out);
 
-}  // namespace leakguard
+} // namespace leakguard

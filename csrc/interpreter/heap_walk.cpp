@@ -15,11 +15,13 @@ void HeapWalk::run() {
 }
 
 void HeapWalk::foreign(NodeKind kind, void* address) {
-  if (address == nullptr) return;
+  if (address == nullptr) {
+    return;
+  }
   const std::size_t before = addresses_.size();
   const NodeId node = intern(address, kind);
   if (addresses_.size() > before) {
-    foreign_.push_back({node, -1});    // room for the record first: a pin without one would never be dropped
+    foreign_.push_back({node, -1}); // room for the record first: a pin without one would never be dropped
     foreign_.back().references = adapter_->pin(kind, address);
     pinned_ = true;
   }
@@ -37,7 +39,9 @@ NodeId HeapWalk::intern(void* address, NodeKind kind) {
 }
 
 NodeId HeapWalk::resolve(const Shown& shown) {
-  if (shown.kind != kPythonObject) return table_.find(shown.address);
+  if (shown.kind != kPythonObject) {
+    return table_.find(shown.address);
+  }
   auto* object = static_cast<PyObject*>(shown.address);
   return object != Py_None && references_.holdsAnything(object) ? intern(object, kPythonObject) : kNoNode;
 }
@@ -64,7 +68,9 @@ void HeapWalk::numberCollectable() {
   kinds_.assign(count, kPythonObject);
   constexpr std::size_t kAhead = 12;
   for (std::size_t i = 0; i < count; i++) {
-    if (i + kAhead < count) table_.prefetch(addresses_[i + kAhead]);
+    if (i + kAhead < count) {
+      table_.prefetch(addresses_[i + kAhead]);
+    }
     table_.insert(addresses_[i], static_cast<NodeId>(i));
   }
 }
@@ -80,14 +86,18 @@ void HeapWalk::numberRoots() {
   }
   // A running generator's variables are shown by its frame or by its object, whichever owns them at the moment.
   for (NodeId i = 0; i < frames_.size(); i++) {
-    if (frames_[i].frame.generator == nullptr) continue;
+    if (frames_[i].frame.generator == nullptr) {
+      continue;
+    }
     const NodeId generator = resolve({frames_[i].frame.generator, kPythonObject});
     roots_.push_back(roots_[i]);
     roots_.back().node = generator;
   }
   for (const RootObject& root : roots.objects) {
     const NodeId node = resolve({root.object, kPythonObject});
-    if (node == kNoNode) continue;
+    if (node == kNoNode) {
+      continue;
+    }
     roots_.push_back({node, root.kind, root.rank, false, root.counted, root.thread, root.module_name, kNoNode});
   }
 }
@@ -113,7 +123,9 @@ void HeapWalk::expandAll() {
     const auto count = static_cast<NodeId>(std::min<std::size_t>(kBlock, addresses_.size() - first));
     shown_.clear();
     for (NodeId i = 0; i < count; i++) {
-      if (first + i + kAhead < addresses_.size()) __builtin_prefetch(addresses_[first + i + kAhead]);
+      if (first + i + kAhead < addresses_.size()) {
+        __builtin_prefetch(addresses_[first + i + kAhead]);
+      }
       expand(first + i);
       ends[i] = shown_.size();
     }
@@ -126,7 +138,9 @@ void HeapWalk::expandAll() {
       graph_.beginNode();
       for (; next < ends[i]; next++) {
         const NodeId to = resolve(shown_[next]);
-        if (to != kNoNode) graph_.addEdge(to);
+        if (to != kNoNode) {
+          graph_.addEdge(to);
+        }
       }
     }
     first += count;
@@ -138,20 +152,30 @@ void HeapWalk::expandAll() {
 void HeapWalk::account() {
   found_ = graph_.inDegrees();
   for (const Root& root : roots_) {
-    if (root.counted) found_[root.node]++;
+    if (root.counted) {
+      found_[root.node]++;
+    }
   }
   // Our own pin makes a single owner two, and a C++ object with two owners holds its wrapper.
   for (const Foreign& foreign : foreign_) {
-    if (foreign.references != 1) continue;
+    if (foreign.references != 1) {
+      continue;
+    }
     const NodeId wrapper = find(adapter_->wrapper(kinds_[foreign.node], addresses_[foreign.node]));
-    if (wrapper != kNoNode) found_[wrapper]++;
+    if (wrapper != kNoNode) {
+      found_[wrapper]++;
+    }
   }
   adoptTemporaries();
   for (NodeId node = 0; node < nodeCount(); node++) {
     const long unexplained = excess(node);
     const bool immortal = kinds_[node] == kPythonObject && lg_is_immortal(objectAt(node));
-    if (unexplained > 0 || immortal) natively_held_.push_back(node);
-    if (unexplained >= 0) continue;
+    if (unexplained > 0 || immortal) {
+      natively_held_.push_back(node);
+    }
+    if (unexplained >= 0) {
+      continue;
+    }
     const Foreign* foreign = foreignAt(node);
     const bool changed = foreign && adapter_->references(kinds_[node], addresses_[node]) - 1 != foreign->references;
     if (changed) {
@@ -170,23 +194,37 @@ void HeapWalk::adoptTemporaries() {
     const LgFrame& frame = running.frame;
     for (int slot = 0; frame.stack_depth < 0 && slot < frame.stack_limit; slot++) {
       const NodeId node = find(frame.slots[frame.named_slots + slot]);
-      if (node == kNoNode || kinds_[node] != kPythonObject || excess(node) <= 0) continue;
+      if (node == kNoNode || kinds_[node] != kPythonObject || excess(node) <= 0) {
+        continue;
+      }
       found_[node]++;
       // One step nearer than a local of the same frame would be: a variable with a name is the better answer.
-      roots_.push_back({node, RootKind::Temporary, running.library ? RootRank::ThreadState : RootRank::LibraryModule, running.muted,
-                        true, running.thread, nullptr, first_frame_ + i});
+      roots_.push_back(
+          {node,
+           RootKind::Temporary,
+           running.library ? RootRank::ThreadState : RootRank::LibraryModule,
+           running.muted,
+           true,
+           running.thread,
+           nullptr,
+           first_frame_ + i});
     }
   }
 }
 
 const HeapWalk::Foreign* HeapWalk::foreignAt(NodeId node) const noexcept {
-  if (kinds_[node] < kFirstForeign) return nullptr;
-  return &*std::lower_bound(foreign_.begin(), foreign_.end(), node,
-                            [](const Foreign& foreign, NodeId wanted) { return foreign.node < wanted; });
+  if (kinds_[node] < kFirstForeign) {
+    return nullptr;
+  }
+  return &*std::lower_bound(foreign_.begin(), foreign_.end(), node, [](const Foreign& foreign, NodeId wanted) {
+    return foreign.node < wanted;
+  });
 }
 
 long HeapWalk::excess(NodeId node) const {
-  if (kinds_[node] == kRunningFrame) return 0;
+  if (kinds_[node] == kRunningFrame) {
+    return 0;
+  }
   if (const Foreign* foreign = foreignAt(node)) {
     return foreign->references < 0 ? 0 : foreign->references - static_cast<long>(found_[node]);
   }
@@ -195,26 +233,36 @@ long HeapWalk::excess(NodeId node) const {
 }
 
 int HeapWalk::generationOf(NodeId node) const noexcept {
-  if (node >= collectable_) return -1;
-  const auto after = std::upper_bound(generations_.begin(), generations_.end(), node,
-                                      [](NodeId wanted, const auto& run) { return wanted < run.first; });
+  if (node >= collectable_) {
+    return -1;
+  }
+  const auto after =
+      std::upper_bound(generations_.begin(), generations_.end(), node, [](NodeId wanted, const auto& run) {
+        return wanted < run.first;
+      });
   return after == generations_.begin() ? -1 : std::prev(after)->second;
 }
 
 std::vector<NodeId> HeapWalk::foreignNodes() const {
   std::vector<NodeId> nodes;
-  for (const Foreign& foreign : foreign_) nodes.push_back(foreign.node);
+  for (const Foreign& foreign : foreign_) {
+    nodes.push_back(foreign.node);
+  }
   return nodes;
 }
 
 bool HeapWalk::releasePins() noexcept {
-  if (!pinned_) return false;
+  if (!pinned_) {
+    return false;
+  }
   pinned_ = false;
   bool last = false;
   for (const Foreign& foreign : foreign_) {
     const NodeKind kind = kinds_[foreign.node];
     void* address = addresses_[foreign.node];
-    if (foreign.references < 0) continue;
+    if (foreign.references < 0) {
+      continue;
+    }
     last |= adapter_->references(kind, address) == 1;
     adapter_->unpin(kind, address);
   }
@@ -223,7 +271,7 @@ bool HeapWalk::releasePins() noexcept {
 
 std::size_t HeapWalk::memoryBytes() const noexcept {
   return table_.memoryBytes() + graph_.memoryBytes() + addresses_.capacity() * sizeof(void*) + kinds_.capacity() +
-         found_.capacity() * sizeof(std::uint32_t) + foreign_.capacity() * sizeof(Foreign);
+      found_.capacity() * sizeof(std::uint32_t) + foreign_.capacity() * sizeof(Foreign);
 }
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -21,21 +21,35 @@ class HeapWalk final : private EdgeSink {
  public:
   // adapter may be null and must outlive the walk.
   HeapWalk(EdgeAdapter* adapter, int muted_frames);
-  ~HeapWalk() { releasePins(); }
+  ~HeapWalk() {
+    releasePins();
+  }
   HeapWalk(const HeapWalk&) = delete;
   HeapWalk& operator=(const HeapWalk&) = delete;
 
   void run();
 
-  const ObjectGraph& graph() const noexcept { return graph_; }
-  std::size_t nodeCount() const noexcept { return addresses_.size(); }
-  NodeId find(const void* address) const noexcept { return address ? table_.find(address) : kNoNode; }
-  NodeKind kindOf(NodeId node) const noexcept { return kinds_[node]; }
-  void* addressOf(NodeId node) const noexcept { return addresses_[node]; }
+  const ObjectGraph& graph() const noexcept {
+    return graph_;
+  }
+  std::size_t nodeCount() const noexcept {
+    return addresses_.size();
+  }
+  NodeId find(const void* address) const noexcept {
+    return address ? table_.find(address) : kNoNode;
+  }
+  NodeKind kindOf(NodeId node) const noexcept {
+    return kinds_[node];
+  }
+  void* addressOf(NodeId node) const noexcept {
+    return addresses_[node];
+  }
   PyObject* objectAt(NodeId node) const noexcept {
     return kinds_[node] == kPythonObject ? static_cast<PyObject*>(addresses_[node]) : nullptr;
   }
-  const RunningFrame& frameAt(NodeId node) const noexcept { return frames_[node - first_frame_]; }
+  const RunningFrame& frameAt(NodeId node) const noexcept {
+    return frames_[node - first_frame_];
+  }
   // Generation of a collectable object: 0, 1, 2, LG_PERMANENT; -1 for what the collector does not know.
   int generationOf(NodeId node) const noexcept;
 
@@ -46,14 +60,20 @@ class HeapWalk final : private EdgeSink {
     bool muted;
     bool counted;
     unsigned long thread;
-    PyObject* module_name;    // of ModuleGlobals
-    NodeId frame;             // of RunningFrame and Temporary
+    PyObject* module_name; // of ModuleGlobals
+    NodeId frame; // of RunningFrame and Temporary
   };
-  const std::vector<Root>& roots() const noexcept { return roots_; }
+  const std::vector<Root>& roots() const noexcept {
+    return roots_;
+  }
   // Nodes with more references than were found, and immortal ones, which need none to stay.
-  const std::vector<NodeId>& nativelyHeld() const noexcept { return natively_held_; }
+  const std::vector<NodeId>& nativelyHeld() const noexcept {
+    return natively_held_;
+  }
   // Nodes with more references found than their count says. Must be empty: see Note [The accounting must close].
-  const std::vector<NodeId>& overshown() const noexcept { return overshown_; }
+  const std::vector<NodeId>& overshown() const noexcept {
+    return overshown_;
+  }
   // References to node that nothing in the graph explains; 0 for frames and for what is not counted.
   long excess(NodeId node) const;
   // Every adapter's object, in ascending order.
@@ -63,7 +83,9 @@ class HeapWalk final : private EdgeSink {
   bool releasePins() noexcept;
   std::size_t memoryBytes() const noexcept;
   // Objects another thread changed, without the GIL, while they were looked at.
-  std::size_t unsteady() const noexcept { return unsteady_; }
+  std::size_t unsteady() const noexcept {
+    return unsteady_;
+  }
 
  private:
   struct Shown {
@@ -72,11 +94,13 @@ class HeapWalk final : private EdgeSink {
   };
   struct Foreign {
     NodeId node;
-    long references;    // before the pin; -1 unknown
+    long references; // before the pin; -1 unknown
   };
 
   void object(PyObject* object) override {
-    if (object) shown_.push_back({object, kPythonObject});
+    if (object) {
+      shown_.push_back({object, kPythonObject});
+    }
   }
   void foreign(NodeKind kind, void* address) override;
 
@@ -96,7 +120,7 @@ class HeapWalk final : private EdgeSink {
   AddressTable table_;
   std::vector<void*> addresses_;
   std::vector<NodeKind> kinds_;
-  std::vector<std::pair<NodeId, int>> generations_;    // first node of each run of one generation
+  std::vector<std::pair<NodeId, int>> generations_; // first node of each run of one generation
   NodeId collectable_ = 0;
   NodeId first_frame_ = 0;
   std::vector<RunningFrame> frames_;
@@ -111,4 +135,4 @@ class HeapWalk final : private EdgeSink {
   std::size_t unsteady_ = 0;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -16,8 +16,8 @@ class HolderChain {
   struct Link {
     HolderLink text;
     Edge edge;
-    NodeId entered;    // first node of the link: what the reference before it points at
-    NodeId node;       // the node the link is described by
+    NodeId entered; // first node of the link: what the reference before it points at
+    NodeId node; // the node the link is described by
   };
 
   HolderChain(const HeapWalk& walk, EdgeAdapter* adapter) : walk_(walk), adapter_(adapter) {}
@@ -26,17 +26,16 @@ class HolderChain {
   std::vector<Link> fromRoot(const HeapWalk::Root& root, const std::vector<NodeId>& nodes) const;
   std::vector<Link> fromNative(const std::vector<NodeId>& nodes) const;
   // ring: first node = last node; way: from that node to the suspect. cycle_links: how many links the ring gave.
-  std::vector<Link> fromCycle(const std::vector<NodeId>& ring, const std::vector<NodeId>& way, std::size_t& cycle_links) const;
+  std::vector<Link> fromCycle(const std::vector<NodeId>& ring, const std::vector<NodeId>& way, std::size_t& cycle_links)
+      const;
 
   HolderRoot describeRoot(const HeapWalk::Root& root, const std::vector<Link>& links) const;
   TypeText typeText(NodeId node) const;
-
- private:
-  class Folding;
   ReferenceName nameOf(NodeId from, NodeId to) const;
 
+ private:
   const HeapWalk& walk_;
   EdgeAdapter* adapter_;
 };
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -12,11 +12,16 @@ namespace leakguard {
 
 const char* wordOf(HolderStatus status) noexcept {
   switch (status) {
-    case HolderStatus::Rooted: return "rooted";
-    case HolderStatus::Native: return "native";
-    case HolderStatus::Garbage: return "garbage";
-    case HolderStatus::Own: return "own";
-    case HolderStatus::NotFound: break;
+    case HolderStatus::Rooted:
+      return "rooted";
+    case HolderStatus::Native:
+      return "native";
+    case HolderStatus::Garbage:
+      return "garbage";
+    case HolderStatus::Own:
+      return "own";
+    case HolderStatus::NotFound:
+      break;
   }
   return "not-found";
 }
@@ -24,25 +29,34 @@ const char* wordOf(HolderStatus status) noexcept {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // The walk makes no collectable object, but a pinned object's destruction could, and a collection would move the lists.
 class CollectorPaused {
  public:
   CollectorPaused() : was_enabled_(PyGC_Disable() != 0) {}
   ~CollectorPaused() {
-    if (was_enabled_) PyGC_Enable();
+    if (was_enabled_) {
+      PyGC_Enable();
+    }
   }
   CollectorPaused(const CollectorPaused&) = delete;
   CollectorPaused& operator=(const CollectorPaused&) = delete;
-  bool wasEnabled() const noexcept { return was_enabled_; }
+  bool wasEnabled() const noexcept {
+    return was_enabled_;
+  }
 
  private:
   bool was_enabled_;
 };
 
-void readExamples(const HeapWalk& walk, const EdgeAdapter* adapter, const OwnerSearch& owners,
-                  std::vector<SuspectHolders>& out) {
+void readExamples(
+    const HeapWalk& walk,
+    const EdgeAdapter* adapter,
+    const OwnerSearch& owners,
+    std::vector<SuspectHolders>& out) {
   for (std::size_t i = 0; adapter && i < out.size(); i++) {
     const std::vector<NodeId> path = owners.pathTo(i);
     for (auto node = path.rbegin(); node != path.rend() && !out[i].example; ++node) {
@@ -59,10 +73,12 @@ WalkStatistics statisticsOf(const HeapWalk& walk, const OwnerSearch& owners, con
   statistics.unreached = owners.unreached().size();
   statistics.overshown = walk.overshown().size();
   statistics.unsteady = walk.unsteady();
-  statistics.memory_bytes = walk.memoryBytes() + 2 * sizeof(NodeId) * walk.nodeCount();    // and one search
+  statistics.memory_bytes = walk.memoryBytes() + 2 * sizeof(NodeId) * walk.nodeCount(); // and one search
   constexpr std::size_t kMostNamed = 16;
   for (NodeId node : walk.overshown()) {
-    if (statistics.overshown_types.size() == kMostNamed) break;
+    if (statistics.overshown_types.size() == kMostNamed) {
+      break;
+    }
     statistics.overshown_types.push_back(chain.typeText(node).type);
   }
   return statistics;
@@ -87,7 +103,7 @@ HolderReport search(const HolderQuery& query, EdgeAdapter* adapter) {
   return report;
 }
 
-}  // namespace
+} // namespace
 
 HolderReport searchHolders(const HolderQuery& query, EdgeAdapter* adapter) noexcept {
   const CollectorPaused paused;
@@ -102,4 +118,4 @@ HolderReport searchHolders(const HolderQuery& query, EdgeAdapter* adapter) noexc
   return report;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -17,11 +17,15 @@ namespace leakguard {
 
 namespace {
 
-bool isNamed(PyTypeObject* type, const char* name) { return std::strcmp(type->tp_name, name) == 0; }
+bool isNamed(PyTypeObject* type, const char* name) {
+  return std::strcmp(type->tp_name, name) == 0;
+}
 
 bool isNumpyArray(PyTypeObject* type) {
   for (; type; type = type->tp_base) {
-    if (isNamed(type, "numpy.ndarray")) return true;
+    if (isNamed(type, "numpy.ndarray")) {
+      return true;
+    }
   }
   return false;
 }
@@ -30,7 +34,9 @@ template <class Use>
 void eachObjectMember(PyTypeObject* type, const Use& use) {
   for (; type; type = type->tp_base) {
     for (PyMemberDef* member = type->tp_members; member && member->name; member++) {
-      if (member->type == T_OBJECT || member->type == T_OBJECT_EX) use(*member);
+      if (member->type == T_OBJECT || member->type == T_OBJECT_EX) {
+        use(*member);
+      }
     }
   }
 }
@@ -42,8 +48,7 @@ int toSink(PyObject* object, void* sink) {
 
 // The public head of numpy's array, which every release since 1.7 keeps.
 struct NumpyArray {
-  PyObject_HEAD
-  char* data;
+  PyObject_HEAD char* data;
   int dimension_count;
   Py_ssize_t* dimensions;
   Py_ssize_t* strides;
@@ -62,21 +67,39 @@ bool holdsObjects(const NumpyArray& array) {
 void showNumpyArray(PyObject* object, EdgeSink& sink) {
   const auto& array = *reinterpret_cast<NumpyArray*>(object);
   sink.object(array.base);
-  if (!holdsObjects(array) || !(array.flags & kContiguous) || !(array.flags & kOwnsData)) return;
+  if (!holdsObjects(array) || !(array.flags & kContiguous) || !(array.flags & kOwnsData)) {
+    return;
+  }
   Py_ssize_t count = 1;
-  for (int i = 0; i < array.dimension_count; i++) count *= array.dimensions[i];
-  for (Py_ssize_t i = 0; i < count; i++) sink.object(reinterpret_cast<PyObject**>(array.data)[i]);
+  for (int i = 0; i < array.dimension_count; i++) {
+    count *= array.dimensions[i];
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    sink.object(reinterpret_cast<PyObject**>(array.data)[i]);
+  }
 }
 
-}  // namespace
+} // namespace
 
 ObjectReferences::Rule ObjectReferences::decide(PyTypeObject* type) const {
-  if (adapter_ && adapter_->ownsType(type)) return Rule::Adapter;
-  if (PyType_IsSubtype(type, &PyType_Type)) return Rule::TypeObject;
-  if (type == &PyCode_Type) return Rule::Code;
-  if (isNumpyArray(type)) return Rule::NumpyArray;
-  if (isNamed(type, "functools._lru_list_elem")) return Rule::ShownByOwner;
-  if (type->tp_flags & Py_TPFLAGS_HAVE_GC) return Rule::Traverse;
+  if (adapter_ && adapter_->ownsType(type)) {
+    return Rule::Adapter;
+  }
+  if (PyType_IsSubtype(type, &PyType_Type)) {
+    return Rule::TypeObject;
+  }
+  if (type == &PyCode_Type) {
+    return Rule::Code;
+  }
+  if (isNumpyArray(type)) {
+    return Rule::NumpyArray;
+  }
+  if (isNamed(type, "functools._lru_list_elem")) {
+    return Rule::ShownByOwner;
+  }
+  if (type->tp_flags & Py_TPFLAGS_HAVE_GC) {
+    return Rule::Traverse;
+  }
   bool has_members = false;
   eachObjectMember(type, [&](const PyMemberDef&) { has_members = true; });
   return has_members ? Rule::Members : Rule::Leaf;
@@ -84,27 +107,39 @@ ObjectReferences::Rule ObjectReferences::decide(PyTypeObject* type) const {
 
 ObjectReferences::Rule ObjectReferences::ruleOf(PyTypeObject* type) {
   auto& recent = recent_[(reinterpret_cast<std::uintptr_t>(type) >> 4) % recent_.size()];
-  if (recent.first == type) return recent.second;
+  if (recent.first == type) {
+    return recent.second;
+  }
   auto known = rules_.find(type);
-  if (known == rules_.end()) known = rules_.emplace(type, decide(type)).first;
+  if (known == rules_.end()) {
+    known = rules_.emplace(type, decide(type)).first;
+  }
   recent = {type, known->second};
   return known->second;
 }
 
 bool ObjectReferences::holdsAnything(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBytes_Type) return false;
+  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBytes_Type) {
+    return false;
+  }
   return ruleOf(type) != Rule::Leaf;
 }
 
 void ObjectReferences::show(PyObject* object, EdgeSink& sink) {
   PyTypeObject* type = Py_TYPE(object);
   auto traverse = [&] {
-    if (type->tp_traverse && (!type->tp_is_gc || type->tp_is_gc(object))) type->tp_traverse(object, toSink, &sink);
+    if (type->tp_traverse && (!type->tp_is_gc || type->tp_is_gc(object))) {
+      type->tp_traverse(object, toSink, &sink);
+    }
   };
   switch (ruleOf(type)) {
-    case Rule::Adapter: adapter_->showObject(object, sink); break;
-    case Rule::Traverse: traverse(); break;
+    case Rule::Adapter:
+      adapter_->showObject(object, sink);
+      break;
+    case Rule::Traverse:
+      traverse();
+      break;
     case Rule::TypeObject: {
       auto* shown = reinterpret_cast<PyTypeObject*>(object);
       if (shown->tp_flags & Py_TPFLAGS_HEAPTYPE) {
@@ -114,15 +149,20 @@ void ObjectReferences::show(PyObject* object, EdgeSink& sink) {
       }
       break;
     }
-    case Rule::Code: lg_visit_code(object, toSink, &sink); break;
-    case Rule::NumpyArray: showNumpyArray(object, sink); break;
+    case Rule::Code:
+      lg_visit_code(object, toSink, &sink);
+      break;
+    case Rule::NumpyArray:
+      showNumpyArray(object, sink);
+      break;
     case Rule::Members:
       eachObjectMember(type, [&](const PyMemberDef& member) {
         sink.object(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member.offset));
       });
       break;
     case Rule::Leaf:
-    case Rule::ShownByOwner: break;
+    case Rule::ShownByOwner:
+      break;
   }
 }
 
@@ -138,7 +178,9 @@ void ObjectReferences::showFrame(const LgFrame& frame, EdgeSink& sink) {
     return;
   }
   const int known = frame.named_slots + (frame.stack_depth > 0 ? frame.stack_depth : 0);
-  for (int i = 0; i < known; i++) sink.object(frame.slots[i]);
+  for (int i = 0; i < known; i++) {
+    sink.object(frame.slots[i]);
+  }
 }
 
-}  // namespace leakguard
+} // namespace leakguard

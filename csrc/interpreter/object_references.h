@@ -31,4 +31,4 @@ class ObjectReferences {
   std::array<std::pair<PyTypeObject*, Rule>, 1024> recent_{};
 };
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -15,10 +15,14 @@ constexpr std::size_t kMostHolders = 32;
 
 enum Tier : std::size_t { kNamed, kNative, kMuted };
 
-bool entersGraph(Edge edge) { return edge == Edge::GradFn || edge == Edge::NextFunction; }
-bool isItem(Edge edge) { return edge == Edge::Item || edge == Edge::Key || edge == Edge::CacheEntry; }
+bool entersGraph(Edge edge) {
+  return edge == Edge::GradFn || edge == Edge::NextFunction;
+}
+bool isItem(Edge edge) {
+  return edge == Edge::Item || edge == Edge::Key || edge == Edge::CacheEntry;
+}
 
-}  // namespace
+} // namespace
 
 OwnerSearch::OwnerSearch(const HeapWalk& walk, EdgeAdapter* adapter, const HolderChain& chain, const HolderQuery& query)
     : walk_(walk), adapter_(adapter), chain_(chain), query_(query) {
@@ -30,13 +34,21 @@ OwnerSearch::OwnerSearch(const HeapWalk& walk, EdgeAdapter* adapter, const Holde
       named_roots_.push_back(&root);
     }
   }
-  for (NodeId node : walk_.nativelyHeld()) native_.push_back({node, 0});
-  for (const void* address : query_.addresses) suspects_.push_back(walk_.find(address));
+  for (NodeId node : walk_.nativelyHeld()) {
+    native_.push_back({node, 0});
+  }
+  for (const void* address : query_.addresses) {
+    suspects_.push_back(walk_.find(address));
+  }
   owners_.resize(suspects_.size());
-  if (adapter_ == nullptr) return;
+  if (adapter_ == nullptr) {
+    return;
+  }
   for (NodeId node : walk_.foreignNodes()) {
     const std::uint64_t bytes = adapter_->bytes(walk_.kindOf(node), walk_.addressOf(node));
-    if (bytes > 0) weights_.emplace_back(node, bytes);
+    if (bytes > 0) {
+      weights_.emplace_back(node, bytes);
+    }
   }
 }
 
@@ -48,7 +60,9 @@ void OwnerSearch::run(std::vector<SuspectHolders>& out) {
 
 ShortestPaths OwnerSearch::search(const std::vector<NodeId>& closed) const {
   ShortestPaths paths(walk_.graph());
-  for (NodeId node : closed) paths.close(node);
+  for (NodeId node : closed) {
+    paths.close(node);
+  }
   paths.spread(named_);
   paths.spread(native_);
   return paths;
@@ -72,7 +86,9 @@ void OwnerSearch::findFirstOwners(std::vector<SuspectHolders>& out) {
   ShortestPaths paths = search({});
   paths.spread(muted_);
   for (std::size_t i = 0; i < suspects_.size(); i++) {
-    if (suspects_[i] == kNoNode) continue;
+    if (suspects_[i] == kNoNode) {
+      continue;
+    }
     const auto path = paths.pathTo(suspects_[i]);
     if (path.nodes.empty()) {
       out[i].status = HolderStatus::Garbage;
@@ -84,7 +100,9 @@ void OwnerSearch::findFirstOwners(std::vector<SuspectHolders>& out) {
     }
   }
   for (NodeId node = 0; node < walk_.nodeCount(); node++) {
-    if (!paths.reached(node)) unreached_.push_back(node);
+    if (!paths.reached(node)) {
+      unreached_.push_back(node);
+    }
   }
   chooseHolders(0);
 }
@@ -92,17 +110,25 @@ void OwnerSearch::findFirstOwners(std::vector<SuspectHolders>& out) {
 void OwnerSearch::findOtherOwners() {
   for (std::size_t round = 1; round < static_cast<std::size_t>(std::max(query_.most_owners, 1)); round++) {
     const std::vector<NodeId> closed = holderNodes();
-    if (closed.empty() || closed.size() > kMostHolders) return;
+    if (closed.empty() || closed.size() > kMostHolders) {
+      return;
+    }
     const ShortestPaths paths = search(closed);
     bool found = false;
     for (std::size_t i = 0; i < suspects_.size(); i++) {
-      if (owners_[i].size() != round || owners_[i].back().native) continue;
+      if (owners_[i].size() != round || owners_[i].back().native) {
+        continue;
+      }
       const auto path = paths.pathTo(suspects_[i]);
-      if (path.nodes.empty()) continue;
+      if (path.nodes.empty()) {
+        continue;
+      }
       owners_[i].push_back(ownerFrom(path));
       found = true;
     }
-    if (!found) return;
+    if (!found) {
+      return;
+    }
     chooseHolders(round);
   }
 }
@@ -112,9 +138,15 @@ void OwnerSearch::findOtherOwners() {
 std::vector<std::size_t> OwnerSearch::containersOn(const Owner& owner, bool into_graph) const {
   std::vector<std::size_t> found;
   for (std::size_t k = 0; k + 1 < owner.links.size(); k++) {
-    if (entersGraph(owner.links[k].edge) && !into_graph) break;
-    if (!isItem(owner.links[k + 1].edge)) continue;
-    if (describeContainer(walk_.objectAt(owner.links[k].node), nullptr)) found.push_back(k);
+    if (entersGraph(owner.links[k].edge) && !into_graph) {
+      break;
+    }
+    if (!isItem(owner.links[k + 1].edge)) {
+      continue;
+    }
+    if (describeContainer(walk_.objectAt(owner.links[k].node), nullptr)) {
+      found.push_back(k);
+    }
   }
   return found;
 }
@@ -129,19 +161,29 @@ void OwnerSearch::chooseHolders(std::size_t round) {
   std::map<std::pair<int, NodeId>, int> uses;
   std::map<int, int> group_sizes;
   for (std::size_t i = 0; i < owners_.size(); i++) {
-    if (owners_[i].size() <= round) continue;
+    if (owners_[i].size() <= round) {
+      continue;
+    }
     group_sizes[groupOf(i)]++;
     const Owner& owner = owners_[i][round];
-    for (std::size_t k : containersOn(owner, true)) uses[{groupOf(i), owner.links[k].node}]++;
+    for (std::size_t k : containersOn(owner, true)) {
+      uses[{groupOf(i), owner.links[k].node}]++;
+    }
   }
   for (std::size_t i = 0; i < owners_.size(); i++) {
-    if (owners_[i].size() <= round) continue;
+    if (owners_[i].size() <= round) {
+      continue;
+    }
     Owner& owner = owners_[i][round];
-    for (std::size_t k = 1; k < owner.links.size() && !entersGraph(owner.links[k].edge); k++) owner.holder = k;
+    for (std::size_t k = 1; k < owner.links.size() && !entersGraph(owner.links[k].edge); k++) {
+      owner.holder = k;
+    }
     int most = 0;
     for (std::size_t k : containersOn(owner, group_sizes[groupOf(i)] > 1)) {
       const int shared = uses[{groupOf(i), owner.links[k].node}];
-      if (shared < most) continue;
+      if (shared < most) {
+        continue;
+      }
       most = shared;
       owner.holder = k;
     }
@@ -152,7 +194,9 @@ std::vector<NodeId> OwnerSearch::holderNodes() const {
   std::set<NodeId> nodes;
   for (const auto& owners : owners_) {
     for (const Owner& owner : owners) {
-      if (!owner.native && !owner.links.empty()) nodes.insert(owner.links[owner.holder].entered);
+      if (!owner.native && !owner.links.empty()) {
+        nodes.insert(owner.links[owner.holder].entered);
+      }
     }
   }
   return {nodes.begin(), nodes.end()};
@@ -160,7 +204,9 @@ std::vector<NodeId> OwnerSearch::holderNodes() const {
 
 std::uint64_t OwnerSearch::bytesOf(const std::vector<std::uint8_t>& reached) const {
   std::uint64_t bytes = 0;
-  for (const auto& [node, weight] : weights_) bytes += reached[node] ? weight : 0;
+  for (const auto& [node, weight] : weights_) {
+    bytes += reached[node] ? weight : 0;
+  }
   return bytes;
 }
 
@@ -168,7 +214,9 @@ std::uint64_t OwnerSearch::garbageBytesFrom(NodeId start) const {
   const auto reached = reachableWithout(walk_.graph(), {{start}}, {});
   std::uint64_t bytes = 0;
   for (const auto& [node, weight] : weights_) {
-    if (reached[node] && std::binary_search(unreached_.begin(), unreached_.end(), node)) bytes += weight;
+    if (reached[node] && std::binary_search(unreached_.begin(), unreached_.end(), node)) {
+      bytes += weight;
+    }
   }
   return bytes;
 }
@@ -181,7 +229,9 @@ OwnerChain OwnerSearch::describe(const Owner& owner) const {
   OwnerChain out;
   out.root = chain_.describeRoot(owner.root, owner.links);
   out.holder = owner.holder;
-  for (const auto& link : owner.links) out.links.push_back(link.text);
+  for (const auto& link : owner.links) {
+    out.links.push_back(link.text);
+  }
   if (!owner.links.empty()) {
     PyObject* before = owner.holder > 0 ? walk_.objectAt(owner.links[owner.holder - 1].node) : nullptr;
     out.container = describeContainer(walk_.objectAt(owner.links[owner.holder].node), before);
@@ -191,13 +241,21 @@ OwnerChain OwnerSearch::describe(const Owner& owner) const {
 
 void OwnerSearch::weigh(std::vector<SuspectHolders>& out) const {
   std::vector<NodeId> roots;
-  for (const RankedRoot& root : named_) roots.push_back(root.node);
-  for (const RankedRoot& root : native_) roots.push_back(root.node);
+  for (const RankedRoot& root : named_) {
+    roots.push_back(root.node);
+  }
+  for (const RankedRoot& root : native_) {
+    roots.push_back(root.node);
+  }
   std::map<std::vector<NodeId>, std::uint64_t> known;
   auto kept = [&](const std::vector<NodeId>& closed) {
     const auto at = known.find(closed);
-    if (at != known.end()) return at->second;
-    if (known.size() > 2 * kMostHolders) return known.at({});
+    if (at != known.end()) {
+      return at->second;
+    }
+    if (known.size() > 2 * kMostHolders) {
+      return known.at({});
+    }
     return known[closed] = bytesOf(reachableWithout(walk_.graph(), roots, closed));
   };
   const std::uint64_t all = owners_.empty() ? 0 : kept({});
@@ -217,8 +275,10 @@ void OwnerSearch::weigh(std::vector<SuspectHolders>& out) const {
     }
     std::sort(everyone.begin(), everyone.end());
     everyone.erase(std::unique(everyone.begin(), everyone.end()), everyone.end());
-    if (!everyone.empty()) out[i].all_owners_bytes = all - kept(everyone);
+    if (!everyone.empty()) {
+      out[i].all_owners_bytes = all - kept(everyone);
+    }
   }
 }
 
-}  // namespace leakguard
+} // namespace leakguard

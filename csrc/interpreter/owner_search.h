@@ -20,9 +20,13 @@ class OwnerSearch {
   // Fills in status, owners and bytes of every suspect that is not garbage.
   void run(std::vector<SuspectHolders>& out);
 
-  const std::vector<NodeId>& suspects() const noexcept { return suspects_; }
+  const std::vector<NodeId>& suspects() const noexcept {
+    return suspects_;
+  }
   // Nodes no root reaches, in ascending order. After run().
-  const std::vector<NodeId>& unreached() const noexcept { return unreached_; }
+  const std::vector<NodeId>& unreached() const noexcept {
+    return unreached_;
+  }
   // Storage bytes of those of the unreached nodes that start reaches.
   std::uint64_t garbageBytesFrom(NodeId start) const;
   // Path to the suspect that run() found first; empty when there is none.
@@ -57,8 +61,8 @@ class OwnerSearch {
   std::vector<const HeapWalk::Root*> named_roots_;
   std::vector<NodeId> suspects_;
   std::vector<NodeId> unreached_;
-  std::vector<std::vector<Owner>> owners_;                  // of each suspect, nearest first
-  std::vector<std::pair<NodeId, std::uint64_t>> weights_;    // nodes that stand for storage bytes
+  std::vector<std::vector<Owner>> owners_; // of each suspect, nearest first
+  std::vector<std::pair<NodeId, std::uint64_t>> weights_; // nodes that stand for storage bytes
 };
 
-}  // namespace leakguard
+} // namespace leakguard

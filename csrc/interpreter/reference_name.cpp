@@ -9,32 +9,58 @@ namespace leakguard {
 
 const char* wordOf(Edge edge) noexcept {
   switch (edge) {
-    case Edge::ModuleGlobal: return "module global";
-    case Edge::Local: return "local";
-    case Edge::ClosureVariable: return "closure";
-    case Edge::Temporary: return "temporary";
-    case Edge::Attribute: return "attribute";
-    case Edge::ClassAttribute: return "class attribute";
-    case Edge::Item: return "item";
-    case Edge::Key: return "key";
-    case Edge::Default: return "default";
-    case Edge::BoundSelf: return "bound method";
-    case Edge::PartialArgument: return "partial argument";
-    case Edge::CacheEntry: return "cache entry";
-    case Edge::ContextVariable: return "context variable";
-    case Edge::Traceback: return "traceback";
-    case Edge::ExceptionState: return "exception";
-    case Edge::InterpreterState: return "interpreter";
-    case Edge::GradFn: return "grad_fn";
-    case Edge::NextFunction: return "next function";
-    case Edge::SavedTensor: return "saved tensor";
-    case Edge::PackedTensor: return "packed tensor";
-    case Edge::Hook: return "hook";
-    case Edge::Gradient: return "grad";
-    case Edge::Base: return "base";
-    case Edge::Native: return "native";
-    case Edge::Cycle: return "cycle";
-    default: return "reference";
+    case Edge::ModuleGlobal:
+      return "module global";
+    case Edge::Local:
+      return "local";
+    case Edge::ClosureVariable:
+      return "closure";
+    case Edge::Temporary:
+      return "temporary";
+    case Edge::Attribute:
+      return "attribute";
+    case Edge::ClassAttribute:
+      return "class attribute";
+    case Edge::Item:
+      return "item";
+    case Edge::Key:
+      return "key";
+    case Edge::Default:
+      return "default";
+    case Edge::BoundSelf:
+      return "bound method";
+    case Edge::PartialArgument:
+      return "partial argument";
+    case Edge::CacheEntry:
+      return "cache entry";
+    case Edge::ContextVariable:
+      return "context variable";
+    case Edge::Traceback:
+      return "traceback";
+    case Edge::ExceptionState:
+      return "exception";
+    case Edge::InterpreterState:
+      return "interpreter";
+    case Edge::GradFn:
+      return "grad_fn";
+    case Edge::NextFunction:
+      return "next function";
+    case Edge::SavedTensor:
+      return "saved tensor";
+    case Edge::PackedTensor:
+      return "packed tensor";
+    case Edge::Hook:
+      return "hook";
+    case Edge::Gradient:
+      return "grad";
+    case Edge::Base:
+      return "base";
+    case Edge::Native:
+      return "native";
+    case Edge::Cycle:
+      return "cycle";
+    default:
+      return "reference";
   }
 }
 
@@ -43,26 +69,36 @@ namespace {
 // Scanning a larger dictionary for a name costs more than the name tells.
 constexpr Py_ssize_t kLargestSearchedDict = 1 << 16;
 
-bool isNamed(PyTypeObject* type, const char* name) { return std::strcmp(type->tp_name, name) == 0; }
+bool isNamed(PyTypeObject* type, const char* name) {
+  return std::strcmp(type->tp_name, name) == 0;
+}
 
 ReferenceName inDict(PyObject* dict, PyObject* to) {
-  if (PyDict_GET_SIZE(dict) > kLargestSearchedDict) return {Edge::Item};
+  if (PyDict_GET_SIZE(dict) > kLargestSearchedDict) {
+    return {Edge::Item};
+  }
   PyObject *key, *value;
   Py_ssize_t position = 0;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    if (value == to) return {Edge::Item, nameOfKey(key)};
+    if (value == to) {
+      return {Edge::Item, nameOfKey(key)};
+    }
   }
   position = 0;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    if (key == to) return {Edge::Key};
+    if (key == to) {
+      return {Edge::Key};
+    }
   }
   return {};
 }
 
 ReferenceName inTuple(PyObject* tuple, PyObject* to) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-    if (PyTuple_GET_ITEM(tuple, i) != to) continue;
-    if (!PyTuple_CheckExact(tuple)) {    // a namedtuple says its fields
+    if (PyTuple_GET_ITEM(tuple, i) != to) {
+      continue;
+    }
+    if (!PyTuple_CheckExact(tuple)) { // a namedtuple says its fields
       PyObject* fields = lookUp(lg_type_dict(Py_TYPE(tuple)), "_fields");
       if (fields != nullptr && PyTuple_CheckExact(fields) && i < PyTuple_GET_SIZE(fields)) {
         return {Edge::Attribute, textOf(PyTuple_GET_ITEM(fields, i)), static_cast<long>(i)};
@@ -75,27 +111,47 @@ ReferenceName inTuple(PyObject* tuple, PyObject* to) {
 
 ReferenceName inFunction(PyObject* object, PyObject* to) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  if (function->func_closure == to) return {Edge::ClosureTuple};
-  if (function->func_defaults == to) return {Edge::DefaultsTuple};
-  if (function->func_kwdefaults == to) return {Edge::KeywordDefaults};
-  if (function->func_globals == to) return {Edge::ModuleDict};
-  if (function->func_dict == to) return {Edge::InstanceDict};
+  if (function->func_closure == to) {
+    return {Edge::ClosureTuple};
+  }
+  if (function->func_defaults == to) {
+    return {Edge::DefaultsTuple};
+  }
+  if (function->func_kwdefaults == to) {
+    return {Edge::KeywordDefaults};
+  }
+  if (function->func_globals == to) {
+    return {Edge::ModuleDict};
+  }
+  if (function->func_dict == to) {
+    return {Edge::InstanceDict};
+  }
   return {Edge::FunctionPart};
 }
 
 ReferenceName inException(PyObject* object, PyObject* to) {
   auto* exception = reinterpret_cast<PyBaseExceptionObject*>(object);
-  if (exception->traceback == to) return {Edge::Traceback};
-  if (exception->context == to) return {Edge::Attribute, "__context__"};
-  if (exception->cause == to) return {Edge::Attribute, "__cause__"};
-  if (exception->args == to) return {Edge::Attribute, "args"};
+  if (exception->traceback == to) {
+    return {Edge::Traceback};
+  }
+  if (exception->context == to) {
+    return {Edge::Attribute, "__context__"};
+  }
+  if (exception->cause == to) {
+    return {Edge::Attribute, "__cause__"};
+  }
+  if (exception->args == to) {
+    return {Edge::Attribute, "args"};
+  }
   return {};
 }
 
 ReferenceName inMembers(PyObject* object, PyObject* to) {
   for (PyTypeObject* type = Py_TYPE(object); type; type = type->tp_base) {
     for (PyMemberDef* member = type->tp_members; member && member->name; member++) {
-      if (member->type != T_OBJECT && member->type != T_OBJECT_EX) continue;
+      if (member->type != T_OBJECT && member->type != T_OBJECT_EX) {
+        continue;
+      }
       if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->offset) == to) {
         return {Edge::Attribute, member->name};
       }
@@ -114,9 +170,13 @@ ReferenceName inContextMap(PyObject* node, PyObject* to) {
   std::vector<PyObject*> shown;
   Py_TYPE(node)->tp_traverse(node, collect, &shown);
   for (std::size_t i = 0; i + 1 < shown.size(); i++) {
-    if (shown[i] != to || !PyContextVar_CheckExact(shown[i + 1])) continue;
+    if (shown[i] != to || !PyContextVar_CheckExact(shown[i + 1])) {
+      continue;
+    }
     for (PyMemberDef* m = Py_TYPE(shown[i + 1])->tp_members; m && m->name; m++) {
-      if (std::strcmp(m->name, "name") != 0) continue;
+      if (std::strcmp(m->name, "name") != 0) {
+        continue;
+      }
       PyObject* name = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(shown[i + 1]) + m->offset);
       return {Edge::ContextVariable, textOf(name)};
     }
@@ -127,29 +187,50 @@ ReferenceName inContextMap(PyObject* node, PyObject* to) {
 
 ReferenceName byBuiltinType(PyObject* from, PyObject* to) {
   PyTypeObject* type = Py_TYPE(from);
-  if (PyDict_Check(from)) return inDict(from, to);
-  if (PyList_CheckExact(from)) return {Edge::Item};
-  if (PyTuple_Check(from)) return inTuple(from, to);
-  if (PyFunction_Check(from)) return inFunction(from, to);
-  if (PyExceptionInstance_Check(from)) return inException(from, to);
-  if (PyModule_Check(from)) return PyModule_GetDict(from) == to ? ReferenceName{Edge::ModuleDict} : ReferenceName{};
-  if (type == &PyCell_Type) return {Edge::CellContents};
+  if (PyDict_Check(from)) {
+    return inDict(from, to);
+  }
+  if (PyList_CheckExact(from)) {
+    return {Edge::Item};
+  }
+  if (PyTuple_Check(from)) {
+    return inTuple(from, to);
+  }
+  if (PyFunction_Check(from)) {
+    return inFunction(from, to);
+  }
+  if (PyExceptionInstance_Check(from)) {
+    return inException(from, to);
+  }
+  if (PyModule_Check(from)) {
+    return PyModule_GetDict(from) == to ? ReferenceName{Edge::ModuleDict} : ReferenceName{};
+  }
+  if (type == &PyCell_Type) {
+    return {Edge::CellContents};
+  }
   if (type == &PyMethod_Type) {
     auto* method = reinterpret_cast<PyMethodObject*>(from);
-    if (method->im_self != to) return {Edge::FunctionPart};
+    if (method->im_self != to) {
+      return {Edge::FunctionPart};
+    }
     const bool plain = PyFunction_Check(method->im_func);
     return {Edge::BoundSelf, plain ? textOf(reinterpret_cast<PyFunctionObject*>(method->im_func)->func_name) : ""};
   }
   if (PyCFunction_Check(from)) {
     auto* function = reinterpret_cast<PyCFunctionObject*>(from);
-    return function->m_self == to ? ReferenceName{Edge::BoundSelf, function->m_ml->ml_name} : ReferenceName{Edge::FunctionPart};
+    return function->m_self == to ? ReferenceName{Edge::BoundSelf, function->m_ml->ml_name}
+                                  : ReferenceName{Edge::FunctionPart};
   }
-  if (PyTraceBack_Check(from)) return {Edge::Traceback};
+  if (PyTraceBack_Check(from)) {
+    return {Edge::Traceback};
+  }
   if (isNamed(type, "functools.partial")) {
     auto name = inMembers(from, to);
     return name.name == "args" || name.name == "keywords" ? ReferenceName{Edge::PartialArgument} : name;
   }
-  if (std::strncmp(type->tp_name, "hamt", 4) == 0) return inContextMap(from, to);
+  if (std::strncmp(type->tp_name, "hamt", 4) == 0) {
+    return inContextMap(from, to);
+  }
   return {};
 }
 
@@ -160,40 +241,72 @@ ReferenceName byLayout(PyObject* from, PyObject* to) {
   }
   if (LgFrame frame; lg_frame_of(from, &frame)) {
     auto name = nameInFrame(frame, to);
-    if (name.edge != Edge::Unknown) return name;
+    if (name.edge != Edge::Unknown) {
+      return name;
+    }
   }
-  if (lg_existing_dict(from) == to) return {Edge::InstanceDict};
-  if (PyObject* key = lg_inline_attribute_name(from, to)) return {Edge::Attribute, textOf(key)};
-  if (reinterpret_cast<PyObject*>(type) == to) return {Edge::Type};
-  if (isNamed(type, "functools._lru_cache_wrapper")) return {Edge::CacheEntry};
+  if (lg_existing_dict(from) == to) {
+    return {Edge::InstanceDict};
+  }
+  if (PyObject* key = lg_inline_attribute_name(from, to)) {
+    return {Edge::Attribute, textOf(key)};
+  }
+  if (reinterpret_cast<PyObject*>(type) == to) {
+    return {Edge::Type};
+  }
+  if (isNamed(type, "functools._lru_cache_wrapper")) {
+    return {Edge::CacheEntry};
+  }
   auto name = inMembers(from, to);
-  if (name.edge != Edge::Unknown) return name;
-  if (PyAnySet_Check(from)) return {Edge::Key};
-#if PY_VERSION_HEX < 0x030d0000    // later a ring of the items themselves
-  if (isNamed(type, "_queue.SimpleQueue") && PyList_CheckExact(to)) return {Edge::Inner};
+  if (name.edge != Edge::Unknown) {
+    return name;
+  }
+  if (PyAnySet_Check(from)) {
+    return {Edge::Key};
+  }
+#if PY_VERSION_HEX < 0x030d0000 // later a ring of the items themselves
+  if (isNamed(type, "_queue.SimpleQueue") && PyList_CheckExact(to)) {
+    return {Edge::Inner};
+  }
 #endif
-  if (PyList_Check(from) || isNamed(type, "collections.deque") || isNamed(type, "_queue.SimpleQueue")) return {Edge::Item};
+  if (PyList_Check(from) || isNamed(type, "collections.deque") || isNamed(type, "_queue.SimpleQueue")) {
+    return {Edge::Item};
+  }
   for (PyTypeObject* base = type->tp_base; base; base = base->tp_base) {
-    if (isNamed(base, "collections.deque")) return {Edge::Item};
+    if (isNamed(base, "collections.deque")) {
+      return {Edge::Item};
+    }
   }
   return {Edge::Nested};
 }
 
-}  // namespace
+} // namespace
 
 ReferenceName nameInFrame(const LgFrame& frame, PyObject* to) {
   const int known = frame.named_slots + (frame.stack_depth > 0 ? frame.stack_depth : 0);
   for (int i = 0; i < known; i++) {
-    if (frame.slots[i] != to) continue;
-    if (i >= frame.named_slots) return {Edge::Temporary};
+    if (frame.slots[i] != to) {
+      continue;
+    }
+    if (i >= frame.named_slots) {
+      return {Edge::Temporary};
+    }
     const bool free = lg_slot_kind(frame.code, i) == LG_SLOT_FREE;
     return {free ? Edge::ClosureVariable : Edge::Local, textOf(lg_slot_name(frame.code, i)), i};
   }
-  if (frame.function == to) return {Edge::FunctionPart};
-  if (frame.locals_dict == to) return {Edge::InstanceDict};
-  if (frame.frame_object == to) return {Edge::FrameObject};
+  if (frame.function == to) {
+    return {Edge::FunctionPart};
+  }
+  if (frame.locals_dict == to) {
+    return {Edge::InstanceDict};
+  }
+  if (frame.frame_object == to) {
+    return {Edge::FrameObject};
+  }
   for (int i = 0; frame.stack_depth < 0 && i < frame.stack_limit; i++) {
-    if (frame.slots[frame.named_slots + i] == to) return {Edge::Temporary};
+    if (frame.slots[frame.named_slots + i] == to) {
+      return {Edge::Temporary};
+    }
   }
   return {};
 }
@@ -203,4 +316,4 @@ ReferenceName nameReference(PyObject* from, PyObject* to) {
   return name.edge != Edge::Unknown ? name : byLayout(from, to);
 }
 
-}  // namespace leakguard
+} // namespace leakguard

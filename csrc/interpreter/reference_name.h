@@ -16,31 +16,31 @@ enum class Edge : std::uint8_t {
   ModuleGlobal,
   Local,
   ClosureVariable,
-  Temporary,        // on a running frame's value stack alone: a loop's iterator, an argument being passed
+  Temporary, // on a running frame's value stack alone: a loop's iterator, an argument being passed
   Attribute,
   ClassAttribute,
-  Item,             // name is the key if it reads like an identifier
-  Key,              // the object is itself a key, or a member of a set
+  Item, // name is the key if it reads like an identifier
+  Key, // the object is itself a key, or a member of a set
   Default,
-  BoundSelf,        // the object a bound method is bound to; name is the method's
+  BoundSelf, // the object a bound method is bound to; name is the method's
   PartialArgument,
   CacheEntry,
   ContextVariable,
   Traceback,
-  ExceptionState,   // being raised or handled by a thread
+  ExceptionState, // being raised or handled by a thread
   InterpreterState,
   GradFn,
   NextFunction,
   SavedTensor,
-  PackedTensor,     // what a saved-tensor hook made of the tensor
+  PackedTensor, // what a saved-tensor hook made of the tensor
   Hook,
   Gradient,
   Base,
   Native,
   Cycle,
 
-  Storage,          // a tensor's memory
-  Self,             // two objects that are one to the user: a tensor and its implementation
+  Storage, // a tensor's memory
+  Self, // two objects that are one to the user: a tensor and its implementation
   InstanceDict,
   ClassDict,
   ModuleDict,
@@ -51,16 +51,16 @@ enum class Edge : std::uint8_t {
   FunctionPart,
   FrameObject,
   Type,
-  Inner,            // an object's own storage: what the user put in comes next
-  Nested,           // a C type's inner object without a name of its own
+  Inner, // an object's own storage: what the user put in comes next
+  Nested, // a C type's inner object without a name of its own
 };
 
 const char* wordOf(Edge edge) noexcept;
 
 struct ReferenceName {
   Edge edge = Edge::Unknown;
-  std::string name = {};   // bare identifier, or empty
-  long index = -1;         // position in a tuple, or slot in a frame
+  std::string name = {}; // bare identifier, or empty
+  long index = -1; // position in a tuple, or slot in a frame
 };
 
 // Name of the reference by which from holds to. Looks only at exact builtins, type slots and C members: nothing of the
@@ -79,6 +79,8 @@ std::string shortTypeName(PyTypeObject* type);
 // Value of a str key in an exact dict; compares exact str keys only. Borrowed, or null.
 PyObject* lookUp(PyObject* dict, const char* key);
 std::string qualifiedName(PyObject* code);
+// A nested function's name without the functions around it.
+std::string functionTitle(PyObject* code);
 std::string fileOf(PyObject* code);
 
-}  // namespace leakguard
+} // namespace leakguard

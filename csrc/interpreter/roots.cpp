@@ -16,9 +16,13 @@ bool isOwnPackage(const std::string& module_name) {
 }
 
 bool isLibraryModule(const LibraryFiles& files, PyObject* name, PyObject* dict) {
-  if (isOwnPackage(textOf(name))) return true;
+  if (isOwnPackage(textOf(name))) {
+    return true;
+  }
   PyObject* file = lookUp(dict, "__file__");
-  if (file != nullptr && PyUnicode_Check(file)) return files.contains(textOf(file, 4096));
+  if (file != nullptr && PyUnicode_Check(file)) {
+    return files.contains(textOf(file, 4096));
+  }
   // built-in and frozen modules have a spec and no file; an interactive __main__ and hand-made modules have neither
   PyObject* spec = lookUp(dict, "__spec__");
   return spec != nullptr && spec != Py_None;
@@ -26,15 +30,24 @@ bool isLibraryModule(const LibraryFiles& files, PyObject* name, PyObject* dict) 
 
 RootKind kindOf(LgRootKind kind) {
   switch (kind) {
-    case LG_ROOT_EXCEPTION_RAISED: return RootKind::ExceptionRaised;
-    case LG_ROOT_EXCEPTION_HANDLED: return RootKind::ExceptionHandled;
-    case LG_ROOT_THREAD_DICT: return RootKind::ThreadDictionary;
-    case LG_ROOT_CONTEXT: return RootKind::ContextVariables;
-    case LG_ROOT_TRACE: return RootKind::TraceFunction;
-    case LG_ROOT_PROFILE: return RootKind::ProfileFunction;
-    case LG_ROOT_ASYNC: return RootKind::AsyncState;
-    case LG_ROOT_ATEXIT: return RootKind::AtexitCallback;
-    case LG_ROOT_INTERPRETER: break;
+    case LG_ROOT_EXCEPTION_RAISED:
+      return RootKind::ExceptionRaised;
+    case LG_ROOT_EXCEPTION_HANDLED:
+      return RootKind::ExceptionHandled;
+    case LG_ROOT_THREAD_DICT:
+      return RootKind::ThreadDictionary;
+    case LG_ROOT_CONTEXT:
+      return RootKind::ContextVariables;
+    case LG_ROOT_TRACE:
+      return RootKind::TraceFunction;
+    case LG_ROOT_PROFILE:
+      return RootKind::ProfileFunction;
+    case LG_ROOT_ASYNC:
+      return RootKind::AsyncState;
+    case LG_ROOT_ATEXIT:
+      return RootKind::AtexitCallback;
+    case LG_ROOT_INTERPRETER:
+      break;
   }
   return RootKind::Interpreter;
 }
@@ -48,21 +61,27 @@ struct Collection {
 
 void addModules(Collection& into) {
   PyObject* modules = PySys_GetObject("modules");
-  if (modules == nullptr || !PyDict_Check(modules)) return;
+  if (modules == nullptr || !PyDict_Check(modules)) {
+    return;
+  }
   PyObject *name, *module;
   Py_ssize_t position = 0;
   while (PyDict_Next(modules, &position, &name, &module)) {
-    if (!PyModule_Check(module)) continue;
+    if (!PyModule_Check(module)) {
+      continue;
+    }
     PyObject* dict = PyModule_GetDict(module);
-    if (dict == nullptr) continue;
+    if (dict == nullptr) {
+      continue;
+    }
     const bool library = isLibraryModule(into.files, name, dict);
     // not counted: it is the module object that owns the dictionary
-    into.roots.objects.push_back({dict, RootKind::ModuleGlobals, library ? RootRank::LibraryModule : RootRank::User,
-                                  false, 0, name});
+    into.roots.objects.push_back(
+        {dict, RootKind::ModuleGlobals, library ? RootRank::LibraryModule : RootRank::User, false, 0, name});
   }
 }
 
-}  // namespace
+} // namespace
 
 PyObject* moduleDict(const char* name) {
   PyObject* module = lookUp(PySys_GetObject("modules"), name);
@@ -71,15 +90,25 @@ PyObject* moduleDict(const char* name) {
 
 LibraryFiles::LibraryFiles() {
   PyObject* file = lookUp(moduleDict("os"), "__file__");
-  if (file != nullptr) standard_library_ = folderOf(textOf(file, 4096));
-  file = lookUp(moduleDict("leakguard"), "__file__");    // an editable install lies outside site-packages
-  if (file != nullptr) own_package_ = folderOf(textOf(file, 4096));
+  if (file != nullptr) {
+    standard_library_ = folderOf(textOf(file, 4096));
+  }
+  file = lookUp(moduleDict("leakguard"), "__file__"); // an editable install lies outside site-packages
+  if (file != nullptr) {
+    own_package_ = folderOf(textOf(file, 4096));
+  }
 }
 
 bool LibraryFiles::contains(const std::string& file) const {
-  if (file.rfind("<frozen ", 0) == 0) return true;
-  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos) return true;
-  if (!own_package_.empty() && file.rfind(own_package_, 0) == 0) return true;
+  if (file.rfind("<frozen ", 0) == 0) {
+    return true;
+  }
+  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos) {
+    return true;
+  }
+  if (!own_package_.empty() && file.rfind(own_package_, 0) == 0) {
+    return true;
+  }
   return !standard_library_.empty() && file.rfind(standard_library_, 0) == 0;
 }
 
@@ -104,13 +133,19 @@ Roots collectRoots(int muted_frames) {
 
 std::string threadName(unsigned long thread) {
   PyObject* active = lookUp(moduleDict("threading"), "_active");
-  if (active == nullptr || !PyDict_Check(active)) return {};
+  if (active == nullptr || !PyDict_Check(active)) {
+    return {};
+  }
   PyObject *ident, *object;
   Py_ssize_t position = 0;
   while (PyDict_Next(active, &position, &ident, &object)) {
-    if (!PyLong_CheckExact(ident) || PyLong_AsUnsignedLongMask(ident) != thread) continue;
+    if (!PyLong_CheckExact(ident) || PyLong_AsUnsignedLongMask(ident) != thread) {
+      continue;
+    }
     PyObject* name = lg_inline_attribute(object, "_name");
-    if (name == nullptr) name = lookUp(lg_existing_dict(object), "_name");
+    if (name == nullptr) {
+      name = lookUp(lg_existing_dict(object), "_name");
+    }
     return name != nullptr && PyUnicode_Check(name) ? textOf(name) : std::string();
   }
   return {};
@@ -118,13 +153,17 @@ std::string threadName(unsigned long thread) {
 
 std::string moduleTitle(PyObject* module_name, PyObject* dict) {
   const std::string name = textOf(module_name);
-  if (name != "__main__") return name;
+  if (name != "__main__") {
+    return name;
+  }
   PyObject* file = lookUp(dict, "__file__");
-  if (file == nullptr || !PyUnicode_Check(file)) return name;
+  if (file == nullptr || !PyUnicode_Check(file)) {
+    return name;
+  }
   std::string path = textOf(file, 4096);
   path = path.substr(folderOf(path).size());
   const auto dot = path.rfind('.');
   return dot == std::string::npos || dot == 0 ? path : path.substr(0, dot);
 }
 
-}  // namespace leakguard
+} // namespace leakguard

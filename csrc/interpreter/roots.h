@@ -31,8 +31,8 @@ enum class RootRank : std::uint8_t { User = 0, LibraryFrame = 1, LibraryModule =
 struct RunningFrame {
   LgFrame frame;
   unsigned long thread;
-  int depth;            // 0 is the innermost of its thread
-  bool muted;           // a caller's own frame: what only it holds is not reported
+  int depth; // 0 is the innermost of its thread
+  bool muted; // a caller's own frame: what only it holds is not reported
   bool library;
 };
 
@@ -41,7 +41,7 @@ struct RootObject {
   PyObject* object;
   RootKind kind;
   RootRank rank;
-  bool counted;         // one of the object's references is this root's own
+  bool counted; // one of the object's references is this root's own
   unsigned long thread;
   PyObject* module_name;
 };
@@ -72,4 +72,4 @@ std::string threadName(unsigned long thread);
 // How a module calls itself to its user: the script's own name in place of __main__.
 std::string moduleTitle(PyObject* module_name, PyObject* dict);
 
-}  // namespace leakguard
+} // namespace leakguard

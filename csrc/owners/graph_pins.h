@@ -15,11 +15,11 @@ namespace leakguard {
 // A pin may take a count from 1 to 2, upon which torch takes one reference on the Python wrapper: the walk accounts for
 // that. Dropping a pin may drop the last reference and run a destructor.
 //
-// One owner is not to be trusted: intrusive_ptr::reset() clears its pointer only after it has dropped the reference, and
-// dropping the last reference on a wrapper frees the C++ object with the GIL released. `p.grad = None` in another thread
-// can be at that point, for as long as we hold the GIL, and grad_ then names freed memory. Freed memory is told by what
-// stands where the vtable was: allocators link their free lists through the first word; a destroyed object that is not
-// freed yet has a count of 0.
+// One owner is not to be trusted: intrusive_ptr::reset() clears its pointer only after it has dropped the reference,
+// and dropping the last reference on a wrapper frees the C++ object with the GIL released. `p.grad = None` in another
+// thread can be at that point, for as long as we hold the GIL, and grad_ then names freed memory. Freed memory is told
+// by what stands where the vtable was: allocators link their free lists through the first word; a destroyed object that
+// is not freed yet has a count of 0.
 
 template <class T>
 long useCount(T* target) noexcept {
@@ -40,9 +40,13 @@ class LiveTargets {
  private:
   bool isVtable(void* address) noexcept {
     void*& known = known_[(reinterpret_cast<std::uintptr_t>(address) >> 3) % known_.size()];
-    if (known == address) return address != nullptr;
+    if (known == address) {
+      return address != nullptr;
+    }
     Dl_info library;
-    if (address == nullptr || dladdr(address, &library) == 0) return false;
+    if (address == nullptr || dladdr(address, &library) == 0) {
+      return false;
+    }
     known = address;
     return true;
   }
@@ -62,4 +66,4 @@ void unpinTarget(T* target) noexcept {
   (void)c10::intrusive_ptr<T>::reclaim(target);
 }
 
-}  // namespace leakguard
+} // namespace leakguard

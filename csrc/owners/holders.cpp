@@ -18,7 +18,8 @@ constexpr auto kPause = std::chrono::milliseconds(1);
 // torch.autograd.graph._engine_run_backward is where backward() and grad() enter the engine.
 bool isEngineEntry(PyObject* code) {
   auto* object = reinterpret_cast<PyCodeObject*>(code);
-  if (!PyUnicode_Check(object->co_name) || PyUnicode_CompareWithASCIIString(object->co_name, "_engine_run_backward") != 0) {
+  if (!PyUnicode_Check(object->co_name) ||
+      PyUnicode_CompareWithASCIIString(object->co_name, "_engine_run_backward") != 0) {
     return false;
   }
   return fileOf(code).ends_with("torch/autograd/graph.py");
@@ -30,10 +31,13 @@ bool anotherThreadIsInBackward() {
     bool found;
   } look{lg_current_thread(), false};
   const LgRootVisitor visitor{
-      &look, [](void*, PyObject*, LgRootKind, unsigned long) {},
+      &look,
+      [](void*, PyObject*, LgRootKind, unsigned long) {},
       [](void* context, const LgFrame* frame, unsigned long thread, int depth) {
         auto& at = *static_cast<Look*>(context);
-        if (depth == 0 && thread != at.own && isEngineEntry(frame->code)) at.found = true;
+        if (depth == 0 && thread != at.own && isEngineEntry(frame->code)) {
+          at.found = true;
+        }
       }};
   lg_visit_roots(&visitor);
   return look.found;
@@ -43,7 +47,9 @@ bool anotherThreadIsInBackward() {
 bool waitForBackward() {
   const auto deadline = Clock::now() + kLongestWait;
   while (anotherThreadIsInBackward()) {
-    if (Clock::now() >= deadline) return false;
+    if (Clock::now() >= deadline) {
+      return false;
+    }
     PyThreadState* state = PyEval_SaveThread();
     std::this_thread::sleep_for(kPause);
     PyEval_RestoreThread(state);
@@ -51,7 +57,7 @@ bool waitForBackward() {
   return true;
 }
 
-}  // namespace
+} // namespace
 
 TensorHolders findHolders(const HolderQuery& query) noexcept {
   TensorHolders holders;
@@ -63,4 +69,4 @@ TensorHolders findHolders(const HolderQuery& query) noexcept {
   return holders;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

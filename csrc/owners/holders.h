@@ -9,14 +9,14 @@ namespace leakguard {
 
 struct TensorHolders {
   HolderReport report;
-  bool graph_seen = true;        // false: another thread was in a backward pass, and the graph was left out
-  double waited_seconds = 0;     // for such a thread, with the GIL released
+  bool graph_seen = true; // false: another thread was in a backward pass, and the graph was left out
+  double waited_seconds = 0; // for such a thread, with the GIL released
 };
 
 // Who keeps the storages at these data addresses alive, through the Python heap, the autograd graph and what C++ holds.
-// One walk for all. Needs the GIL; releases it only while it waits, before the walk, for up to 50 ms for other threads to
-// leave a backward pass. Runs no user code, except that memory another thread dropped meanwhile is freed on return.
+// One walk for all. Needs the GIL; releases it only while it waits, before the walk, for up to 50 ms for other threads
+// to leave a backward pass. Runs no user code, except that memory another thread dropped meanwhile is freed on return.
 // Never throws.
 TensorHolders findHolders(const HolderQuery& query) noexcept;
 
-}  // namespace leakguard
+} // namespace leakguard

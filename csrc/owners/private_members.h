@@ -14,7 +14,9 @@ namespace leakguard::torch_private {
 
 template <class Tag, typename Tag::Type Member>
 struct Reveal {
-  friend typename Tag::Type member(Tag) { return Member; }
+  friend typename Tag::Type member(Tag) {
+    return Member;
+  }
 };
 
 #define LEAKGUARD_REVEAL(Tag, Class, name, ...) \
@@ -48,4 +50,4 @@ LEAKGUARD_REVEAL(CompressedValues, at::SparseCsrTensorImpl, values_, at::Tensor)
 
 #undef LEAKGUARD_REVEAL
 
-}  // namespace leakguard::torch_private
+} // namespace leakguard::torch_private

@@ -2,7 +2,7 @@
 
     saved_fields.py HEADER OUTPUT
 
-Reads torch/csrc/autograd/generated/Functions.h of the installed torch and writes one C++ initializer a node type:
+Reads torch/csrc/autograd/generated/Functions.h of the installed torch and writes one initializer a type:
 
     {typeid(gen::ExpBackward0).name(), {{offsetof(gen::ExpBackward0, result_), false, "result"}}},
 
@@ -23,16 +23,17 @@ def table(header: str) -> list[str]:
     """One initializer for every node type of the header that saves tensors."""
     rows = []
     for node, body in _NODE.findall(header):
-        fields = [
-            f'{{offsetof(gen::{node}, {field}), {"true" if kind.startswith("std") else "false"}, "{field.rstrip("_")}"}}'
-            for kind, field in _FIELD.findall(body)
-        ]
+        fields = []
+        for kind, field in _FIELD.findall(body):
+            is_list = "true" if kind.startswith("std::vector") else "false"
+            fields.append(f'{{offsetof(gen::{node}, {field}), {is_list}, "{field.rstrip("_")}"}}')
         if fields:
             rows.append(f"{{typeid(gen::{node}).name(), {{{', '.join(fields)}}}}},")
     return rows
 
 
 def main(header: str, output: str) -> None:
+    """Writes the table of `header` to `output`; exits with a message when it finds none."""
     rows = table(Path(header).read_text(encoding="utf-8"))
     if not rows:
         raise SystemExit(f"{header}: no autograd node with saved tensors was recognised")

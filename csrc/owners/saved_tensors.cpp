@@ -43,7 +43,9 @@ const std::vector<SavingNode>& savingNodes() {
 
 // The layout before the part that depends on T is the same for every CppNode<T>.
 struct AnyFunction : torch::autograd::Function<AnyFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext*, at::Tensor x) { return x; }
+  static at::Tensor forward(torch::autograd::AutogradContext*, at::Tensor x) {
+    return x;
+  }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list g) {
     return g;
   }
@@ -59,10 +61,18 @@ struct NodeType {
 
 NodeRole roleFromName(std::string_view type) {
   // torch does not export these classes' type information: dynamic_cast and typeid(Class) would not link
-  if (type == "N5torch8autograd14AccumulateGradE") return NodeRole::AccumulateGrad;
-  if (type == "N5torch8autograd6PyNodeE") return NodeRole::PythonFunction;
-  if (type == "N5torch8autograd10CopySlicesE") return NodeRole::CopySlices;
-  if (type.starts_with("N5torch8autograd7CppNodeI")) return NodeRole::CppFunction;
+  if (type == "N5torch8autograd14AccumulateGradE") {
+    return NodeRole::AccumulateGrad;
+  }
+  if (type == "N5torch8autograd6PyNodeE") {
+    return NodeRole::PythonFunction;
+  }
+  if (type == "N5torch8autograd10CopySlicesE") {
+    return NodeRole::CopySlices;
+  }
+  if (type.starts_with("N5torch8autograd7CppNodeI")) {
+    return NodeRole::CppFunction;
+  }
   return NodeRole::Plain;
 }
 
@@ -71,11 +81,15 @@ const NodeType& typeOf(const Node* node) {
   static auto* by_vtable = new std::unordered_map<const void*, NodeType>();
   static const auto* by_name = [] {
     auto* map = new std::unordered_map<std::string_view, const SavingNode*>();
-    for (const SavingNode& saving : savingNodes()) map->emplace(saving.type, &saving);
+    for (const SavingNode& saving : savingNodes()) {
+      map->emplace(saving.type, &saving);
+    }
     return map;
   }();
   const void* vtable = *reinterpret_cast<const void* const*>(node);
-  if (const auto known = by_vtable->find(vtable); known != by_vtable->end()) return known->second;
+  if (const auto known = by_vtable->find(vtable); known != by_vtable->end()) {
+    return known->second;
+  }
   const char* name = typeid(*node).name();
   const auto saving = by_name->find(name);
   const NodeType type{saving == by_name->end() ? nullptr : saving->second, roleFromName(name)};
@@ -87,9 +101,11 @@ PyObject* dictIfNamed(const Hook* hook, const char* type) {
   return hook && std::strcmp(typeid(*hook).name(), type) == 0 ? static_cast<const PyHook*>(hook)->dict : nullptr;
 }
 
-}  // namespace
+} // namespace
 
-NodeRole roleOf(const Node* node) { return typeOf(node).role; }
+NodeRole roleOf(const Node* node) {
+  return typeOf(node).role;
+}
 
 void eachSaved(const Node* node, const UseSaved& use) {
   const NodeType& type = typeOf(node);
@@ -97,14 +113,18 @@ void eachSaved(const Node* node, const UseSaved& use) {
     for (const SavedField& field : type.saving->fields) {
       const char* at = reinterpret_cast<const char*>(node) + field.offset;
       if (field.is_list) {
-        for (const auto& variable : *reinterpret_cast<const std::vector<SavedVariable>*>(at)) use(variable, field.name);
+        for (const auto& variable : *reinterpret_cast<const std::vector<SavedVariable>*>(at)) {
+          use(variable, field.name);
+        }
       } else {
         use(*reinterpret_cast<const SavedVariable*>(at), field.name);
       }
     }
   }
   if (type.role == NodeRole::CppFunction) {
-    for (const auto& variable : contextOf(node).*member(priv::ContextSaved{})) use(variable, "saved_variables");
+    for (const auto& variable : contextOf(node).*member(priv::ContextSaved{})) {
+      use(variable, "saved_variables");
+    }
   }
 }
 
@@ -115,7 +135,9 @@ const torch::autograd::variable_list& tensorsToSave(const Node* cpp_function) {
 SavedReferences referencesOf(const SavedVariable& variable) {
   SavedReferences references;
   const at::Tensor& data = variable.*member(priv::SavedData{});
-  if (data.defined()) references.tensor = data.unsafeGetTensorImpl();
+  if (data.defined()) {
+    references.tensor = data.unsafeGetTensorImpl();
+  }
   references.grad_fn = (variable.*member(priv::SavedGradFn{})).get();
   references.accumulator = (variable.*member(priv::SavedAccumulator{})).get();
   const auto* hooks = (variable.*member(priv::SavedHooks{})).get();
@@ -143,4 +165,4 @@ PyObject* hookDict(const torch::autograd::PostAccumulateGradHook* hook) {
       hook, "N5torch8autograd32PyFunctionTensorPostAccGradHooksE");
 }
 
-}  // namespace leakguard
+} // namespace leakguard

@@ -11,9 +11,9 @@ namespace leakguard {
 enum class NodeRole : std::uint8_t {
   Plain,
   AccumulateGrad,
-  PythonFunction,    // a custom torch.autograd.Function
+  PythonFunction, // a custom torch.autograd.Function
   CopySlices,
-  CppFunction,       // a custom C++ Function
+  CppFunction, // a custom C++ Function
 };
 NodeRole roleOf(const torch::autograd::Node* node);
 
@@ -41,4 +41,4 @@ PyObject* hookDict(const torch::autograd::FunctionPreHook* hook);
 PyObject* hookDict(const torch::autograd::FunctionPostHook* hook);
 PyObject* hookDict(const torch::autograd::PostAccumulateGradHook* hook);
 
-}  // namespace leakguard
+} // namespace leakguard

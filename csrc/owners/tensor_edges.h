@@ -15,10 +15,10 @@ namespace leakguard {
 inline constexpr NodeKind kTensor = kFirstForeign;
 inline constexpr NodeKind kStorage = kFirstForeign + 1;
 inline constexpr NodeKind kGraphNode = kFirstForeign + 2;
-inline constexpr NodeKind kData = kFirstForeign + 3;    // the memory itself, by its address; several storages may share it
+inline constexpr NodeKind kData = kFirstForeign + 3; // the memory itself, by its address; several storages may share it
 
-// The references of tensors, storages and autograd nodes, read raw: no count moves but for the pins, no hook runs and no
-// tensor is asked anything a subclass could answer in Python. Lives for one walk. Needs the GIL.
+// The references of tensors, storages and autograd nodes, read raw: no count moves but for the pins, no hook runs and
+// no tensor is asked anything a subclass could answer in Python. Lives for one walk. Needs the GIL.
 class TensorEdges final : public EdgeAdapter {
  public:
   // with_graph: false leaves out .grad and the autograd graph, for a walk while another thread runs a backward pass.
@@ -44,11 +44,11 @@ class TensorEdges final : public EdgeAdapter {
 
   LiveTargets live_;
   bool with_graph_;
-  PyTypeObject* module_type_;                                   // torch.nn.Module, or null
-  std::unordered_map<const void*, std::uint64_t> data_bytes_;    // of every kData node
+  PyTypeObject* module_type_; // torch.nn.Module, or null
+  std::unordered_map<const void*, std::uint64_t> data_bytes_; // of every kData node
 };
 
 // Shape, type and flags of a tensor, without asking the tensor.
 ExampleTensor describeTensor(const c10::TensorImpl* tensor);
 
-}  // namespace leakguard
+} // namespace leakguard

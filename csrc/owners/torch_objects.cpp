@@ -14,22 +14,36 @@ namespace leakguard {
 namespace {
 
 bool isCppFunction(PyTypeObject* type) {
-  alignas(PyObject) unsigned char object[sizeof(PyObject)] = {};    // torch's check looks at the type alone
+  alignas(PyObject) unsigned char object[sizeof(PyObject)] = {}; // torch's check looks at the type alone
   auto* stand_in = reinterpret_cast<PyObject*>(object);
   stand_in->ob_type = type;
   return torch::autograd::THPCppFunction_Check(stand_in);
 }
 
-}  // namespace
+} // namespace
 
 TorchType torchTypeOf(PyTypeObject* type) noexcept {
-  if (type == &PyCapsule_Type) return TorchType::Capsule;
-  if (THPVariableClass == nullptr || THPStorageClass == nullptr) return TorchType::Other;    // torch is half imported
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass))) return TorchType::Tensor;
-  if (PyType_IsSubtype(type, THPStorageClass)) return TorchType::Storage;
-  if (PyType_IsSubtype(type, &THPFunctionType)) return TorchType::FunctionContext;
-  if (isCppFunction(type)) return TorchType::CppFunction;
-  if (std::strcmp(type->tp_name, "torch._C._autograd.SavedTensor") == 0) return TorchType::SavedTensor;
+  if (type == &PyCapsule_Type) {
+    return TorchType::Capsule;
+  }
+  if (THPVariableClass == nullptr || THPStorageClass == nullptr) {
+    return TorchType::Other; // torch is half imported
+  }
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass))) {
+    return TorchType::Tensor;
+  }
+  if (PyType_IsSubtype(type, THPStorageClass)) {
+    return TorchType::Storage;
+  }
+  if (PyType_IsSubtype(type, &THPFunctionType)) {
+    return TorchType::FunctionContext;
+  }
+  if (isCppFunction(type)) {
+    return TorchType::CppFunction;
+  }
+  if (std::strcmp(type->tp_name, "torch._C._autograd.SavedTensor") == 0) {
+    return TorchType::SavedTensor;
+  }
   return TorchType::Other;
 }
 
@@ -50,7 +64,9 @@ torch::autograd::Node* nodeOf(PyObject* wrapper) noexcept {
 
 const torch::autograd::SavedVariable* savedVariableOf(PyObject* wrapper) noexcept {
   const auto* instance = reinterpret_cast<pybind11::detail::instance*>(wrapper);
-  if (!instance->owned || !instance->simple_layout) return nullptr;    // not owned: a view into a node
+  if (!instance->owned || !instance->simple_layout) {
+    return nullptr; // not owned: a view into a node
+  }
   return static_cast<const torch::autograd::SavedVariable*>(instance->simple_value_holder[0]);
 }
 
@@ -67,9 +83,9 @@ c10::TensorImpl* tensorOfCapsule(PyObject* capsule) noexcept {
       dladdr(reinterpret_cast<void*>(managed->deleter), &library) == 0 || library.dli_fname == nullptr ||
       std::strstr(library.dli_fname, "libtorch") == nullptr) {
     PyErr_Clear();
-    return nullptr;    // another library's: its context is none of ours
+    return nullptr; // another library's: its context is none of ours
   }
-  return *static_cast<c10::TensorImpl**>(managed->manager_ctx);    // torch's context begins with the tensor
+  return *static_cast<c10::TensorImpl**>(managed->manager_ctx); // torch's context begins with the tensor
 }
 
-}  // namespace leakguard
+} // namespace leakguard

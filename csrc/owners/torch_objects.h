@@ -15,9 +15,9 @@ enum class TorchType : std::uint8_t {
   Other,
   Tensor,
   Storage,
-  FunctionContext,    // a custom torch.autograd.Function
-  CppFunction,        // what tensor.grad_fn gives for torch's own nodes
-  SavedTensor,        // a saved variable of its own, as checkpointing keeps them
+  FunctionContext, // a custom torch.autograd.Function
+  CppFunction, // what tensor.grad_fn gives for torch's own nodes
+  SavedTensor, // a saved variable of its own, as checkpointing keeps them
   Capsule,
 };
 TorchType torchTypeOf(PyTypeObject* type) noexcept;
@@ -40,4 +40,4 @@ inline const torch::autograd::DifferentiableViewMeta* viewOf(const torch::autogr
   return meta->is_view_ ? static_cast<const torch::autograd::DifferentiableViewMeta*>(meta) : nullptr;
 }
 
-}  // namespace leakguard
+} // namespace leakguard

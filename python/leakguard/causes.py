@@ -1,7 +1,7 @@
 """Known causes, as data: patterns over what holds the memory, with an explanation and a fix for each.
 
-The patterns stand in causes.toml beside this file, and in the file that LEAKGUARD_CAUSES names; the first that fits wins,
-the user's before ours. A finding that no pattern fits has the cause `unknown` and no fix.
+The patterns stand in causes.toml beside this file, and in the file that LEAKGUARD_CAUSES names; the first that fits
+wins, the user's before ours. A finding that no pattern fits has the cause `unknown` and no fix.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def cause_of(held: Held | None, place: Place, verdict: str, block_bytes: float =
         return UNKNOWN
     facts = facts_of(held, place, verdict, block_bytes)
     for cause in _all_causes(os.environ.get("LEAKGUARD_CAUSES")):
-        if cause.when is not None and all(_fits(facts.get(name), wanted) for name, wanted in cause.when.items()):
+        if cause.when is not None and all(
+            _fits(facts.get(name), wanted) for name, wanted in cause.when.items()
+        ):
             return cause
     return UNKNOWN
 
@@ -105,7 +107,9 @@ def _is_small_part(held: Held, block_bytes: float) -> bool:
     example = held.example
     if example is None:
         return False
-    return 2 * math.prod(example.shape) * ITEM_BYTES.get(example.dtype, 4) < block_bytes - 512  # less than rounding
+    return (
+        2 * math.prod(example.shape) * ITEM_BYTES.get(example.dtype, 4) < block_bytes - 512
+    )  # less than rounding
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -128,7 +132,9 @@ def load_causes(path: Path) -> tuple[Cause, ...]:
         raise CausesError(f"{path} cannot be read as causes: {error}") from error
     causes = []
     for number, entry in enumerate(entries, 1):
-        unknown = set(entry) - {"slug", "explanation", "fix", "when"} | set(entry.get("when", {})) - set(FACTS)
+        unknown = set(entry) - {"slug", "explanation", "fix", "when"} | set(entry.get("when", {})) - set(
+            FACTS
+        )
         if unknown or "slug" not in entry:
             what = f"does not know {', '.join(sorted(unknown))}" if unknown else "has no slug"
             raise CausesError(f"{path}: cause {number} {what}; a pattern may ask for {', '.join(FACTS)}")

@@ -1,7 +1,7 @@
 """Whose code a file is: the rules by which a call site is the user's line and not a library's.
 
-The native walk over the running frames compares file names with these prefixes; the longest one wins, and a file that no
-rule speaks of is the user's.
+The native walk over the running frames compares file names with these prefixes; the longest one wins, and a file
+that no rule speaks of is the user's.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class UserCodeError(ValueError):
 def code_rules(user_code: Iterable[str] = ()) -> list[tuple[str, int]]:
     """The (prefix, kind) pairs for this interpreter.
 
-    `user_code` names installed packages whose code counts as the user's own. Raises UserCodeError for a name that cannot
-    be found.
+    `user_code` names installed packages whose code counts as the user's own. Raises UserCodeError for a name that
+    cannot be found.
     """
     rules: dict[str, int] = {}
     paths = sysconfig.get_paths()

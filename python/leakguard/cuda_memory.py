@@ -111,14 +111,16 @@ class CudaMemory:
         held = "; ".join(f"{format_bytes(size)} born at {_birth(group)}" for group, size in most)
         free = [segment[4] for segment in failure["segments"] if segment[0] == device]
         times = self._cuda.out_of_memory_count()
+        again = f" {times} times, last" if times > 1 else ""
         return (
             Advice(
                 topic="out of memory",
                 text=(
-                    f"{device} ran out of memory{f' {times} times, last' if times > 1 else ''} at {line_text(failure['line'])}: "
+                    f"{device} ran out of memory{again} at {line_text(failure['line'])}: "
                     f"{format_bytes(failure['asked'])} were asked for, the process may take "
-                    f"{format_bytes(failure['limit'])}, {format_bytes(failure['device_free'])} were free on the device, "
-                    f"the largest free piece in the cache was {format_bytes(max(free, default=0))}. Held then: {held or 'nothing known'}"
+                    f"{format_bytes(failure['limit'])}, {format_bytes(failure['device_free'])} were free on the "
+                    f"device, the largest free piece in the cache was {format_bytes(max(free, default=0))}. "
+                    f"Held then: {held or 'nothing known'}"
                 ),
             ),
         )

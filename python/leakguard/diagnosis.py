@@ -93,4 +93,7 @@ def _too_little(steps: Steps) -> tuple[str, str]:
         )
     needed = steps.warmup + MIN_STEPS
     seen = "1 step was seen" if steps.count == 1 else f"{steps.count} steps were seen"
-    return f"{seen}, and growth is told from warm-up and caching after {needed}", f"run at least {needed} steps"
+    return (
+        f"{seen}, and growth is told from warm-up and caching after {needed}",
+        f"run at least {needed} steps",
+    )

@@ -1,7 +1,7 @@
 """From evidence to findings: what grows, joined with who keeps it.
 
-Call sites whose blocks one holder keeps are one finding: a leaked graph is born at ten lines and has one cause. It stands
-at the line that makes most of it; the other lines are listed.
+Call sites whose blocks one holder keeps are one finding: a leaked graph is born at ten lines and has one cause. It
+stands at the line that makes most of it; the other lines are listed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _order(finding: Finding) -> tuple[float, bool, str]:
 
 def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     lead = max(
-        cluster, key=lambda group: (group.bytes_per_step, group.site.place.phase not in ("backward", "optimizer"))
+        cluster,
+        key=lambda group: (group.bytes_per_step, group.site.place.phase not in ("backward", "optimizer")),
     )
     place, device, held = lead.site.place, lead.site.device, lead.held
     verdict: Verdict = "by-design" if lead.resident else _verdict(held)
@@ -142,7 +143,11 @@ def _why(
         )
     phrase = holder_phrase(held.root, held.links, held.holder)
     graph = any(link.edge in GRAPH_EDGES for link in held.links[held.holder + 1 :])
-    kept = f"every {unit}'s result and its autograd graph" if graph else f"what {where(place)} makes in every {unit}"
+    kept = (
+        f"every {unit}'s result and its autograd graph"
+        if graph
+        else f"what {where(place)} makes in every {unit}"
+    )
     container = held.container
     if verdict == "bounded" and container is not None and container.limit is not None:
         return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, bytes_now)}"
@@ -159,5 +164,11 @@ def _limit(length: int, limit: int, bytes_now: int) -> str:
 def _fix(cause: Cause, held: Held | None, place: Place) -> str | None:
     if cause.fix is None:
         return None
-    name = (held.links[min(held.holder, len(held.links) - 1)].name or held.root_name) if held and held.links else None
-    return cause.fix.replace("{holder}", name or "the holder").replace("{expression}", place.expression or "the result")
+    name = (
+        (held.links[min(held.holder, len(held.links) - 1)].name or held.root_name)
+        if held and held.links
+        else None
+    )
+    return cause.fix.replace("{holder}", name or "the holder").replace(
+        "{expression}", place.expression or "the result"
+    )

@@ -1,9 +1,9 @@
 """Who keeps the suspects alive: when to look, and what was seen, as values.
 
-Looking is a walk over the whole heap under the GIL. It costs about a garbage collection, so it happens when the evidence
-against a call site has just become firm, then at doubling distances within a share of the run's time, and whenever a
-report is asked for. It must not wait for the end of the run: most training code is a function, and when it returns its
-locals, the holders, are gone.
+Looking is a walk over the whole heap under the GIL. It costs about a garbage collection, so it happens when the
+evidence against a call site has just become firm, then at doubling distances within a share of the run's time, and
+whenever a report is asked for. It must not wait for the end of the run: most training code is a function, and when
+it returns its locals, the holders, are gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EARLY_LOOKS = 3
 EARLY_SECONDS = 60.0
 HOLDING = ("rooted", "native")
 BUDGET = 0.01
-"""Fresh evidence is looked into at once, this often in the first minute; later looks may take this share of the time."""
+"""Fresh evidence is looked into at once, this often in the first minute; later looks may take this share of the
+time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Container:
 class Held:
     """What keeps the blocks of one call site alive, seen at one step.
 
-    `status` is rooted, native, garbage, own or not found. `links` lead from the root to the tensor; `holder` is the index
-    of the link that would have to let go. `others` are roots that keep the same blocks too.
+    `status` is rooted, native, garbage, own or not found. `links` lead from the root to the tensor; `holder` is the
+    index of the link that would have to let go. `others` are roots that keep the same blocks too.
     """
 
     status: str
@@ -92,11 +93,11 @@ class HolderSearch:
     def look(
         self, groups: Sequence[int], step: int, since: core.BirthMark | None = None, *, in_loop: bool = False
     ) -> None:
-        """One walk for all of the groups, or for their blocks born after `since`; those that have no such block any more
-        keep their last answer.
+        """One walk for all of the groups, or for their blocks born after `since`; those that have no such block any
+        more keep their last answer.
 
-        Outside the loop (`in_loop` False) what was seen inside it is not replaced by "garbage" or "nobody": the function
-        that held the blocks has returned since, and they only wait to be freed.
+        Outside the loop (`in_loop` False) what was seen inside it is not replaced by "garbage" or "nobody": the
+        function that held the blocks has returned since, and they only wait to be freed.
         """
         began = time.perf_counter()
         self._owed = False
@@ -143,7 +144,9 @@ def _held(suspect: dict[str, Any], step: int) -> Held:
         root_name=suspect["root_parts"]["name"],
         links=tuple(map(_link, suspect["retained_by"])),
         holder=suspect["holder"],
-        container=None if container is None else Container(container["type"], container["length"], container["limit"]),
+        container=None
+        if container is None
+        else Container(container["type"], container["length"], container["limit"]),
         retained_bytes=suspect["retained_bytes"],
         others=tuple(owner["root"] for owner in suspect["other_owners"]),
         collectable=None if garbage is None else garbage["collectable"],

@@ -2,10 +2,10 @@
 #include <random>
 #include <vector>
 
+#include "catch.h"
 #include "core/address_table.h"
 #include "core/garbage_cycles.h"
 #include "core/object_graph.h"
-#include "catch.h"
 
 using leakguard::AddressTable;
 using leakguard::GarbageCycles;
@@ -24,7 +24,9 @@ ObjectGraph graphOf(const std::vector<Nodes>& rows) {
   ObjectGraph graph;
   for (const Nodes& row : rows) {
     graph.beginNode();
-    for (NodeId to : row) graph.addEdge(to);
+    for (NodeId to : row) {
+      graph.addEdge(to);
+    }
   }
   graph.finish();
   return graph;
@@ -32,22 +34,28 @@ ObjectGraph graphOf(const std::vector<Nodes>& rows) {
 
 Nodes allOf(const ObjectGraph& graph) {
   Nodes nodes(graph.nodeCount());
-  for (NodeId i = 0; i < nodes.size(); i++) nodes[i] = i;
+  for (NodeId i = 0; i < nodes.size(); i++) {
+    nodes[i] = i;
+  }
   return nodes;
 }
 
 std::vector<Nodes> randomRows(std::mt19937& random, NodeId count, int edges) {
   std::vector<Nodes> rows(count);
-  for (int i = 0; i < edges; i++) rows[random() % count].push_back(random() % count);
+  for (int i = 0; i < edges; i++) {
+    rows[random() % count].push_back(random() % count);
+  }
   return rows;
 }
 
-}  // namespace
+} // namespace
 
 TEST_CASE("addresses are numbered in the order they are seen", "[object_graph]") {
   AddressTable table;
   std::vector<char> memory(1 << 16);
-  for (NodeId i = 0; i < 4096; i++) REQUIRE(table.insert(&memory[i * 16], i) == i);
+  for (NodeId i = 0; i < 4096; i++) {
+    REQUIRE(table.insert(&memory[i * 16], i) == i);
+  }
   for (NodeId i = 0; i < 4096; i++) {
     REQUIRE(table.find(&memory[i * 16]) == i);
     REQUIRE(table.insert(&memory[i * 16], 99999) == i);
@@ -111,13 +119,19 @@ TEST_CASE("path lengths agree with a plain breadth-first search", "[object_graph
     steps[0] = 1;
     for (std::size_t pass = 1; pass <= count; pass++) {
       for (NodeId from = 0; from < count; from++) {
-        if (steps[from] != pass) continue;
+        if (steps[from] != pass) {
+          continue;
+        }
         for (NodeId to : graph.successors(from)) {
-          if (steps[to] == 0) steps[to] = pass + 1;
+          if (steps[to] == 0) {
+            steps[to] = pass + 1;
+          }
         }
       }
     }
-    for (NodeId node = 0; node < count; node++) REQUIRE(paths.pathTo(node).nodes.size() == steps[node]);
+    for (NodeId node = 0; node < count; node++) {
+      REQUIRE(paths.pathTo(node).nodes.size() == steps[node]);
+    }
   }
 }
 
@@ -162,7 +176,9 @@ TEST_CASE("every trail follows the edges and ends at the target", "[garbage_cycl
     const NodeId count = 2 + random() % 24;
     const ObjectGraph graph = graphOf(randomRows(random, count, static_cast<int>(random() % 60)));
     std::vector<std::pair<NodeId, NodeId>> twins;
-    if (count > 4) twins = {{0, 1}, {2, 3}};
+    if (count > 4) {
+      twins = {{0, 1}, {2, 3}};
+    }
     const GarbageCycles cycles(graph, allOf(graph), twins);
     auto isTwin = [&](NodeId a, NodeId b) {
       return std::any_of(twins.begin(), twins.end(), [&](auto t) {
@@ -173,13 +189,17 @@ TEST_CASE("every trail follows the edges and ends at the target", "[garbage_cycl
       for (std::size_t i = 1; i < nodes.size(); i++) {
         const auto next = graph.successors(nodes[i - 1]);
         const bool edge = std::find(next.begin(), next.end(), nodes[i]) != next.end();
-        if (!edge && !isTwin(nodes[i - 1], nodes[i])) return false;
+        if (!edge && !isTwin(nodes[i - 1], nodes[i])) {
+          return false;
+        }
       }
       return true;
     };
     for (NodeId target = 0; target < count; target++) {
       const auto trail = cycles.trailTo(target);
-      if (trail.cycle.empty()) continue;
+      if (trail.cycle.empty()) {
+        continue;
+      }
       REQUIRE(trail.cycle.size() >= 2);
       REQUIRE(trail.cycle.front() == trail.cycle.back());
       REQUIRE(trail.way.front() == trail.cycle.front());

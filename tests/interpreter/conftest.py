@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-_MISSING = f"_heap is not built for Python {sys.version.split()[0]}: put the folder that holds it on PYTHONPATH"
+_PYTHON = sys.version.split()[0]
+_MISSING = f"_heap is not built for Python {_PYTHON}: put the folder that holds it on PYTHONPATH"
 
 if importlib.util.find_spec("_heap") is None:
     if os.environ.get("LEAKGUARD_FAIL_ON_SKIP") == "1":

@@ -71,7 +71,10 @@ def test_dictionary_key() -> None:
     assert chain(address) == [FIRST, ("item", "d", "dict"), ("key", None, "Suspect")]
 
 
-@pytest.mark.parametrize("key", [3, (3, "x"), None, 2.5, "two words", "sk-proj-9f8a7b6c5d4e3f2a1b0c", "a" * 100])
+NO_NAMES = [3, (3, "x"), None, 2.5, "two words", "sk-proj-9f8a7b6c5d4e3f2a1b0c", "a" * 100]
+
+
+@pytest.mark.parametrize("key", NO_NAMES)
 def test_keys_that_are_no_names_are_not_shown(key: Any) -> None:
     KEEP["d"] = {key: Suspect()}
     answer = ask(id(KEEP["d"][key]))

@@ -60,7 +60,7 @@ def test_context_of_a_kept_exception() -> None:
         try:
             boom(addresses)
         except ValueError:
-            raise KeyError("y")  # noqa: B904
+            raise KeyError("y")
     except KeyError as error:
         KEEP["e"] = error.with_traceback(None)
     assert chain(addresses[0]) == [

@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import _heap
 import pytest
@@ -24,7 +24,7 @@ def clean() -> Iterator[None]:
 class Hostile:
     """Every way in which looking at an object could run its code."""
 
-    called: list[str] = []
+    called: ClassVar[list[str]] = []
 
     def __getattribute__(self, name: str) -> Any:
         Hostile.called.append(name)

@@ -1,7 +1,7 @@
 """Scenarios for test_exactness.py: `python exactness_scenarios.py NAME...` plays them in one process.
 
-The counting allocator stands below leakguard's wrapper and sees every allocation and free that torch makes. At
-each comparison the ledger must hold exactly the blocks that were born while it watched and are still live:
+The counting allocator stands below leakguard's wrapper and sees every allocation and free that torch makes.
+At each comparison the ledger must hold exactly the blocks that were born while it watched and are still live:
 address for address, size for size. What was compared is printed as JSON, a line a scenario.
 """
 

@@ -1,10 +1,10 @@
-"""For test_generated_code.py: makes, runs and drops thousands of functions in four threads while the collector runs.
+"""For test_generated_code.py: thousands of functions made, run and dropped by four threads.
 
-Dead code objects leave their addresses, their strings and their tables to the next ones. Whatever the hot path
-remembers of a code object must not be believed of another one at the same address.
+The collector runs all the while. Dead code objects leave their addresses, their strings and their tables to the next
+ones. Whatever the hot path remembers of a code object must not be believed of another one at the same address.
 
-Printed as JSON: how many functions ran, how many had a wrong place, and how many a memory without a fingerprint would
-have got wrong: one that knows a code object by its address alone.
+Printed as JSON: how many functions ran, how many had a wrong place, and how many a memory without a
+fingerprint would have got wrong: one that knows a code object by its address alone.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from leakguard import _core
+
+from leakguard._native import core
 
 Link = tuple[str, str | None, str]
 
@@ -16,7 +17,7 @@ def address_of(tensor: torch.Tensor) -> int:
 
 def ask(*addresses: int, **options: Any) -> dict[str, Any]:
     """The answer for the first address; the accounting must close in every walk of every test."""
-    report = _core.find_holders(list(addresses), **options)
+    report = core.find_holders(list(addresses), **options)
     statistics = report["statistics"]
     assert statistics["nodes"] > 0, "the walk failed"
     assert statistics["overshown"] == 0, statistics["overshown_types"]

@@ -107,7 +107,7 @@ class TestForms:
         expect(tensor, "partial", "functools.partial(torch.zeros, 3)()", "TestForms.test_called_by_c_code")
 
     def test_decorated_by_the_user(self) -> None:
-        def twice(function):  # noqa: ANN001, ANN202
+        def twice(function):
             @functools.wraps(function)
             def wrapper() -> torch.Tensor:
                 return function()

@@ -1,4 +1,5 @@
-"""Blocks born in backward carry the forward line and module that made their node, or the user's own line that ran."""
+"""Blocks born in backward carry the forward line and module that made their node, or the line of the user's
+own code that ran there."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ def test_output_of_an_activation() -> None:
     address = address_of(y)
     KEEP["loss"] = y.sum()
     del y
-    assert chain(address)[-2:] == [("next function", None, "ReluBackward0"), ("saved tensor", "result", "Tensor")]
+    assert chain(address)[-2:] == [
+        ("next function", None, "ReluBackward0"),
+        ("saved tensor", "result", "Tensor"),
+    ]
 
 
 def test_factor_of_a_matrix_product() -> None:
@@ -120,7 +123,10 @@ def test_save_for_backward() -> None:
     address = address_of(y.grad_fn.saved_tensors[0])
     KEEP["loss"] = y.sum()
     del y
-    assert chain(address)[-2:] == [("next function", None, "SavingBackward"), ("saved tensor", None, "Tensor")]
+    assert chain(address)[-2:] == [
+        ("next function", None, "SavingBackward"),
+        ("saved tensor", None, "Tensor"),
+    ]
 
 
 def test_attribute_of_a_context() -> None:
@@ -213,7 +219,10 @@ def test_retained_graph() -> None:
     loss.backward(retain_graph=True)
     KEEP["loss"] = loss
     del x, loss
-    assert chain(address)[-2:] == [("next function", None, "MulBackward0"), ("saved tensor", "other", "Tensor")]
+    assert chain(address)[-2:] == [
+        ("next function", None, "MulBackward0"),
+        ("saved tensor", "other", "Tensor"),
+    ]
 
 
 def test_what_a_saved_tensor_hook_packed() -> None:
@@ -267,7 +276,8 @@ def test_two_totals_that_share_one_graph() -> None:
     del x, loss
     answer = ask(address, most_owners=4)
     [second] = answer["other_owners"]
-    assert {answer["root"], second["root"]} == {f"module global {__name__}.{name}" for name in ("KEEP", "OTHER")}
+    roots = {answer["root"], second["root"]}
+    assert roots == {f"module global {__name__}.{name}" for name in ("KEEP", "OTHER")}
     alone = answer["retained_bytes"]
     assert alone == second["retained_bytes"] < 16  # scalars of its own; x stays with the other
     assert answer["all_owners_bytes"] >= 2 * alone + 16

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 from holder_world import address_of, ask, chain
-from leakguard import _core
 from torch.autograd import Variable
+
+from leakguard._native import core
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def churn(stopped: Callable[[], bool]) -> None:
 
 
 def backward_unseen(stopped: Callable[[], bool]) -> None:
-    """Enters the engine by its back door, so that the walk does not wait and reads a graph that is being freed."""
+    """Enters the engine by its back door: the walk does not wait and reads a graph that is being freed."""
     weight = torch.randn(200, requires_grad=True)
     while not stopped():
         x = weight
@@ -81,7 +82,7 @@ def test_walks_during_training_are_exact(works: tuple[Any, ...]) -> None:
 
 
 def test_graph_is_left_out_while_another_thread_stays_in_the_engine() -> None:
-    """Stands in for a long backward pass: a frame with the name and file of torch's own, waiting in C code."""
+    """Stands in for a long backward pass: a frame named as torch's own is, waiting in C code."""
     source = "def _engine_run_backward(wait):\n    wait()\n"
     namespace: dict[str, Any] = {}
     exec(compile(source, "/somewhere/torch/autograd/graph.py", "exec"), namespace)
@@ -97,7 +98,7 @@ def test_graph_is_left_out_while_another_thread_stays_in_the_engine() -> None:
 
     thread.start()
     try:
-        report = _core.find_holders([saved, listed])
+        report = core.find_holders([saved, listed])
     finally:
         gate.release()
         thread.join()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 scripted = pytest.importorskip("_scripted", reason="the test-only module _scripted is not built")
 
-# Few addresses, so that they are used again; host devices share one space, and pinned memory has its own part of it.
+# Few addresses, so that they are used again. Host devices share one space: pinned memory has a part of it.
 ADDRESSES = {
     "cpu": [0x1000 + 64 * i for i in range(12)],
     "pinned": [0x9000 + 64 * i for i in range(6)],
@@ -169,7 +170,7 @@ class LedgerAgainstDictionary(RuleBasedStateMachine):
             # Steps of birth are exact in a window of one step, and an upper bound in a merged one.
             for (first, last, birth_steps, blocks, _), steps in zip(windows, inside, strict=True):
                 assert len(set(steps)) <= birth_steps <= min(blocks, last - first + 1)
-            assert all(a[1] < b[0] for a, b in zip(windows, windows[1:]))
+            assert all(a[1] < b[0] for a, b in pairwise(windows))
             assert len(windows) <= scripted.MOST_WINDOWS
 
     @invariant()
