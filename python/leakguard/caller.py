@@ -12,10 +12,10 @@ __all__ = ["why_inert"]
 def why_inert() -> str | None:
     """The reason to stay inert, as a sentence; None to watch.
 
-    Forked children of a process in which the native module has worked are inert for ever: a lock of its ledger may have
-    been held in the moment of the fork. Workers are inert: those of a DataLoader, and spawned children while they
-    import the parent's script (a child that calls watch() in its own target function, as a rank of a distributed run
-    does, is watched).
+    Forked children of a process in which the native module has worked are inert for ever: a lock of its
+    ledger may have been held in the moment of the fork. Workers are inert: those of a DataLoader, and spawned
+    children while they import the parent's script (a child that calls watch() in its own target function, as
+    a rank of a distributed run does, is watched).
     """
     if os.environ.get("LEAKGUARD") == "0":
         return "leakguard is switched off by LEAKGUARD=0"

@@ -1,4 +1,5 @@
-"""The working parts of one watch, put together: native ledger, steps, modules. Needs torch; `guard` does not."""
+"""The working parts of one watch, put together: native ledger, steps, modules. Needs torch; `guard` does
+not."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ WARMUP = 4
 
 
 class Engine:
-    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules that
-    nobody has named, and no forward call is taken for a step."""
+    """Attached from construction to `stop()`. Without `seek_modules` the heap is never searched for modules
+    that nobody has named, and no forward call is taken for a step."""
 
     def __init__(
         self,
@@ -144,9 +145,7 @@ class Engine:
         trouble = self._attachment.trouble
         return Observation(
             steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
-            devices=tuple(
-                map(self._usage, dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
-            ),
+            devices=tuple(map(self._usage, self._devices())),
             growing=self._growing(),
             overhead=Overhead(
                 seconds=spent,
@@ -162,6 +161,9 @@ class Engine:
             advice=self._attachment.cuda.advice(),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
+
+    def _devices(self) -> list[str]:
+        return list(dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
 
     def _growing(self) -> tuple[Growing, ...]:
         evidence = self._watch.evidence()

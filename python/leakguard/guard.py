@@ -38,19 +38,19 @@ def watch(
 ) -> Guard:
     """Begins to watch this process's tensor memory and returns the Guard.
 
-    `modules` give their names to what is allocated in them; the training steps are found without them. `user_code`
-    names installed packages whose lines count as the user's own. `save` is a file for the report, written at the end:
-    `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added when `{rank}` is not there.
-    `on_exit` says when the report is printed to stderr at the end of the process: `if-problem` (status leak or
-    warning), `always` or `never`. With `wait_for_torch` nothing is imported: watching begins when the program
-    imports torch.
+    `modules` give their names to what is allocated in them; the training steps are found without them.
+    `user_code` names installed packages whose lines count as the user's own. `save` is a file for the report,
+    written at the end: `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added
+    when `{rank}` is not there. `on_exit` says when the report is printed to stderr at the end of the process:
+    `if-problem` (status leak or warning), `always` or `never`. With `wait_for_torch` nothing is imported:
+    watching begins when the program imports torch.
 
-    A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in the
-    environment, in forked children of a process that watches, in DataLoader workers and in spawned children that only
-    import their parent's script, the Guard is inert.
+    A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in
+    the environment, in forked children of a process that watches, in DataLoader workers and in spawned
+    children that only import their parent's script, the Guard is inert.
 
-    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when `save`
-    cannot be written, and ImportError when the native module does not fit the installed torch.
+    Raises ValueError for an option that is not known, TypeError for a module that is none, ReportError when
+    `save` cannot be written, and ImportError when the native module does not fit the installed torch.
     """
     global _current
     if detail != "lines":
@@ -76,7 +76,8 @@ def watch(
 
 
 def watch_for_a_while(*, seek_modules: bool) -> Guard | None:
-    """A Guard for a test or an assertion, which ends it; None in a process that is watched already or must not be."""
+    """A Guard for a test or an assertion, which ends it; None in a process that is watched already or must
+    not be."""
     global _current
     if current() is not None or caller.why_inert() is not None:
         return None
@@ -92,8 +93,8 @@ def current() -> Guard | None:
 
 
 def step() -> None:
-    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly. Does
-    nothing while nobody watches."""
+    """Marks the end of a training step; for loops that have no optimizer, or whose steps are found wrongly.
+    Does nothing while nobody watches."""
     guard = current()
     if guard is not None:
         guard.step()
@@ -183,7 +184,8 @@ class Guard:
             _current = None
 
     def renew(self) -> bool:
-        """Watches again after `rest()`, with nothing seen yet. False when it was stopped or another Guard watches."""
+        """Watches again after `rest()`, with nothing seen yet. False when it was stopped or another Guard
+        watches."""
         global _current
         if self._engine is None or not self.active or current() is not None:
             return False
@@ -194,8 +196,8 @@ class Guard:
         return True
 
     def report(self) -> Report:
-        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An internal
-        failure is in the report, and is not raised."""
+        """The verdict on what has been seen so far; after `stop()`, on what had been seen by then. An
+        internal failure is in the report, and is not raised."""
         if self._inert is not None:
             return unwatched(self._inert, "run it where leakguard is not switched off")
         if self._last is not None:
@@ -225,7 +227,8 @@ class Guard:
         return self._engine.progress() if self._engine is not None else "torch has not been imported"
 
     def stop(self) -> None:
-        """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called twice."""
+        """Ends watching: allocator, hooks and wrapped functions are put back. The report stays. May be called
+        twice."""
         try:
             if self.active and self._engine is not None and not self.is_forked:
                 self._last = self.report()
@@ -251,7 +254,8 @@ class Guard:
             self._engine = None
 
     def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
-        """`function` for torch to call: what it raises ends here and is counted, and its time is leakguard's."""
+        """`function` for torch to call: what it raises ends here and is counted, and its time is
+        leakguard's."""
 
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> None:

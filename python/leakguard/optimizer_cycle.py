@@ -27,8 +27,9 @@ class _Stepper:
 class OptimizerCycle:
     """Says for each optimizer step whether a training step is over.
 
-    With several optimizers (GAN, actor and critic) the training step is the period of the one that steps least often
-    lately. An optimizer that no longer steps is forgotten. A loop that makes a new optimizer each time counts as one.
+    With several optimizers (GAN, actor and critic) the training step is the period of the one that steps
+    least often lately. An optimizer that no longer steps is forgotten. A loop that makes a new optimizer each
+    time counts as one.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
 """Where training steps end, found without a word from the user.
 
-In order of preference: an explicit `leakguard.step()`, an optimizer's step, the end of a backward pass, the outermost
-forward of the busiest root module. A run begins with whatever comes first and changes to a better source when one shows
-up; what was counted before is set aside as warm-up (`rebase`).
+In order of preference: an explicit `leakguard.step()`, an optimizer's step, the end of a backward pass, the
+outermost forward of the busiest root module. A run begins with whatever comes first and changes to a better
+source when one shows up; what was counted before is set aside as warm-up (`rebase`).
 
-Nothing here is global to torch but the hooks torch offers for it: the optimizers' post-step hook, and two functions
-that are wrapped and put back at `remove`: `torch.autograd.backward`, and `GradScaler.step`, because a scaler that
-skips an optimizer's step tells nobody.
+Nothing here is global to torch but the hooks torch offers for it: the optimizers' post-step hook, and two
+functions that are wrapped and put back at `remove`: `torch.autograd.backward`, and `GradScaler.step`, because
+a scaler that skips an optimizer's step tells nobody.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _RANK: dict[Source | None, int] = {None: 0, "forward": 1, "backward": 2, "optimi
 class StepFinder:
     """Calls `mark()` at the end of each step and `rebase()` before the first step of a better source.
 
-    `guarded(fn)` wraps every function that torch calls, so that a failure of ours never reaches the training loop.
+    `guarded(fn)` wraps every function that torch calls, so that a failure of ours never reaches the training
+    loop.
     """
 
     def __init__(
@@ -105,9 +106,8 @@ class StepFinder:
         setattr(owner, name, wrapper)
 
         def undo() -> None:
-            if (
-                getattr(owner, name) is wrapper
-            ):  # somebody may have wrapped it again; then ours stays inside, inert
+            # Somebody may have wrapped it again: then ours stays inside, inert.
+            if getattr(owner, name) is wrapper:
                 setattr(owner, name, original)
 
         self._undo.append(undo)
@@ -145,9 +145,9 @@ class StepFinder:
 class Hook:
     """A function of ours in torch's hands, which must not show there.
 
-    A compiler that traces the model sees nothing in it: with what we do in a hook it would break the graph, and fail
-    where none may break. A copy of the model, pickled or deep, gets a hook that does nothing and needs no leakguard:
-    ours could be taken away from the original only.
+    A compiler that traces the model sees nothing in it: with what we do in a hook it would break the graph,
+    and fail where none may break. A copy of the model, pickled or deep, gets a hook that does nothing and
+    needs no leakguard: ours could be taken away from the original only.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:

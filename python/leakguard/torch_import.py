@@ -20,8 +20,8 @@ def when_torch_loads(call: Callable[[], None]) -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds torch as the others would, with a loader that says when it is done, and leaves the path then. Being asked
-    is not enough: many libraries look for torch's spec to know whether they could import it."""
+    """Finds torch as the others would, with a loader that says when it is done, and leaves the path then.
+    Being asked is not enough: many libraries look for torch's spec to know whether they could import it."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call

@@ -1,7 +1,7 @@
 """Paths of the modules that run: the table by which an allocation knows its module.
 
-The native side looks a bare address up; here the table is filled. Roots are held weakly, and an entry goes when its
-module dies, so that an address that is used again never has a dead module's name.
+The native side looks a bare address up; here the table is filled. Roots are held weakly, and an entry goes
+when its module dies, so that an address that is used again never has a dead module's name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WatchedModules:
 
     def add(self, roots: Iterable[torch.nn.Module], *, by_user: bool = False) -> None:
         """More roots; those that the user named give their paths to what they contain."""
-        known = list(self.roots())
+        known = self.roots()
         for root in roots:
             if not any(root is module for module in known):
                 self._roots.append(weakref.ref(root))
@@ -57,7 +57,8 @@ class WatchedModules:
         return len(self._entries) > before
 
     def refresh_if_unknown(self) -> None:
-        """At a step's end: looks again when modules ran that have no path. Seldom, when looking does not help."""
+        """At a step's end: looks again when modules ran that have no path. Seldom, when looking does not
+        help."""
         if not core.take_unknown_modules():
             return
         if self._wait > 0:
@@ -95,10 +96,9 @@ class WatchedModules:
         if entry is not None and entry() is module:
             return
 
-        def forget(
-            dead: weakref.ref[torch.nn.Module],
-            entries: dict[int, weakref.ref[torch.nn.Module]] = self._entries,
-        ) -> None:
+        entries = self._entries  # not self: a reference's callback must keep nothing alive
+
+        def forget(dead: weakref.ref[torch.nn.Module]) -> None:
             if entries.get(address) is dead:
                 del entries[address]
                 core.drop_module(address)

@@ -40,6 +40,15 @@ void requireNeverGrows(ScriptedRun& run, uint32_t steps, const std::function<voi
   }
 }
 
+// Steps in which nothing happens; after `patience` of them nothing is said to grow any more.
+void requireNeverGrowsAfter(ScriptedRun& run, uint32_t patience, uint32_t steps) {
+  for (uint32_t step = 0; step < steps; ++step) {
+    run.endStep();
+    INFO("step " << step);
+    REQUIRE((step < patience || !run.anythingGrows()));
+  }
+}
+
 } // namespace
 
 TEST_CASE("one small block a step is found within 20 steps, with its rate") {
@@ -369,6 +378,49 @@ TEST_CASE("phases: bursts of births, each kept, with long pauses") {
       }
     }
   });
+}
+
+TEST_CASE("a line that filled a cache long before it leaks is judged by its latest births") {
+  ScriptedRun run;
+  play(run, 20, [&](uint32_t) { run.allocate(kLeak, 10); });
+  requireNeverGrowsAfter(run, 40, 180);
+  const uint32_t first = run.history().steps();
+  const uint32_t found = play(run, 20, [&](uint32_t) { run.allocate(kLeak, 1000); });
+  CHECK(found <= 12);
+  REQUIRE(run.growing(kLeak).has_value());
+  CHECK(run.growing(kLeak)->firstStep == first);
+  CHECK(run.growing(kLeak)->bytesPerStep == Approx(1000));
+  // And the rate stays what it was when the leak is older than the pause before it.
+  play(run, 500, [&](uint32_t) { run.allocate(kLeak, 1000); });
+  CHECK(run.growing(kLeak)->bytesPerStep == Approx(1000).epsilon(0.1));
+}
+
+TEST_CASE("bursts of births with pauses between them are one leak, at its mean rate") {
+  // Validation keeps what it sees: the last 10 of every 60 steps.
+  ScriptedRun run;
+  play(run, 300, [&](uint32_t step) {
+    if (step % 60 >= 50) {
+      run.allocate(kLeak, 600);
+    }
+  });
+  for (uint32_t step = 300; step < 900; ++step) { // also in the middle of a pause
+    if (step % 60 >= 50) {
+      run.allocate(kLeak, 600);
+    }
+    run.endStep();
+    INFO("step " << step);
+    REQUIRE(run.growing(kLeak).has_value());
+    REQUIRE(run.growing(kLeak)->bytesPerStep == Approx(100).epsilon(0.25));
+  }
+}
+
+TEST_CASE("what was seen under a worse source of steps does not come back") {
+  ScriptedRun run;
+  play(run, 40, [&](uint32_t) { run.allocate(kLeak); });
+  REQUIRE(run.growing(kLeak).has_value());
+  run.history().rebase();
+  run.mark(); // a step of the better source, before growth has looked again
+  CHECK_FALSE(run.growing(kLeak).has_value());
 }
 
 TEST_CASE("batches in flight: prefetched, used, dropped") {

@@ -1,4 +1,5 @@
-"""Every scene under watch, many to a process: a leak is named with its line and rate, a clean loop is not accused."""
+"""Every scene under watch, many to a process: a leak is named with its line and rate, a clean loop is not
+accused."""
 
 from __future__ import annotations
 
@@ -25,7 +26,6 @@ for file in sorted((TESTS / "scenes").glob("*_*.py")):
         importlib.import_module(f"scenes.{file.stem}")
 
 GROWS = ("growing", "no-owner")
-TOLERANCE = 0.1
 
 
 @pytest.fixture(autouse=True)
@@ -72,18 +72,19 @@ def check_leak(scene: Scene, report: Report) -> None:
     source = scene.file.read_text(encoding="utf-8").splitlines()
     for place in places:
         assert place.line is not None
-        assert place.expression and place.expression in source[place.line - 1]
+        assert place.expression
+        assert place.expression in source[place.line - 1]
         assert place.function
         if scene.phase is not None:
             assert place.phase == scene.phase
     assert scene.holder in [link.name for link in first.retained_by], report
     if scene.bytes_per_step is not None:
         assert sum(f.bytes_per_step for f in findings) == pytest.approx(
-            scene.bytes_per_step, rel=TOLERANCE
+            scene.bytes_per_step, rel=scene.tolerance
         ), report
     if scene.blocks_per_step is not None:
         assert sum(f.blocks_per_step for f in findings) == pytest.approx(
-            scene.blocks_per_step, rel=TOLERANCE
+            scene.blocks_per_step, rel=scene.tolerance
         ), report
 
 

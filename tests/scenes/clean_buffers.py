@@ -92,6 +92,30 @@ def reservoir_of_samples(steps: Steps) -> None:
         train_step(model, optimizer)
 
 
+@clean(steps=180, long_steps=330)
+def replay_that_drops_its_older_half(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    replay: list[torch.Tensor] = []
+    for _ in steps:
+        replay.append(torch.randn(WIDTH))
+        if len(replay) >= 60:
+            del replay[:30]
+        train_step(model, optimizer)
+
+
+@clean(steps=170, long_steps=300)
+def epoch_buffer_beside_a_block_that_stays(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    first: list[torch.Tensor] = []
+    for epoch in steps.epochs(30):
+        outputs = []
+        for _ in epoch:
+            train_step(model, optimizer)
+            outputs.append(torch.rand(BATCH))
+            if not first:
+                first.append(outputs[0])
+
+
 @clean(steps=160)
 def epoch_losses_emptied_at_its_end(steps: Steps) -> None:
     model, optimizer = new_trainer()

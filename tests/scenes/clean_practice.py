@@ -1,4 +1,5 @@
-"""Loops with what real training adds: evaluation, averages, checkpoints, profilers, loaders, compilers, ranks."""
+"""Loops with what real training adds: evaluation, averages, checkpoints, profilers, loaders, compilers,
+ranks."""
 
 from __future__ import annotations
 

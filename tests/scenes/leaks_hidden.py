@@ -7,6 +7,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Generator
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -21,7 +22,7 @@ HIDDEN = BATCH * ROW
 class Monitor:
     """Counts what it is shown in a list that all monitors share."""
 
-    shown: list[torch.Tensor] = []
+    shown: ClassVar[list[torch.Tensor]] = []
 
     def show(self, value: torch.Tensor) -> None:
         self.shown.append(value)

@@ -1,6 +1,9 @@
-"""Leaks by the kind of loop and by when they leak: seldom, late, only in one phase, one tensor of every size."""
+"""Leaks by the kind of loop and by when they leak: seldom, late, only in one phase, one tensor of every
+size."""
 
 from __future__ import annotations
+
+import random
 
 import torch
 from torch import nn
@@ -86,6 +89,32 @@ def twenty_leaking_steps_after_two_hundred(steps: Steps) -> None:
         train_step(model, optimizer)
         if step >= steps.count - 20:
             kept.append(torch.zeros(WIDTH))  # leaks
+
+
+@leak(holder="kept", bytes_per_step=None, blocks_per_step=0.3, tolerance=0.3, steps=120, long_steps=400)
+def at_random(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    chance = random.Random(7)
+    kept = []
+    for _ in steps:
+        train_step(model, optimizer)
+        if chance.random() < 0.3:
+            kept.append(torch.zeros(WIDTH))  # leaks
+
+
+@leak(holder="kept", bytes_per_step=None, blocks_per_step=None, steps=205, long_steps=405)
+def beside_a_buffer_that_is_emptied(steps: Steps) -> None:
+    def value() -> torch.Tensor:
+        return torch.zeros(WIDTH)  # leaks
+
+    model, optimizer = new_trainer()
+    kept = []
+    for epoch in steps.epochs(25):
+        buffer = []
+        for _ in epoch:
+            train_step(model, optimizer)
+            buffer.append(value())
+            kept.append(value())
 
 
 @leak(holder="kept", bytes_per_step=ROW, blocks_per_step=1, steps=240, long_steps=400)

@@ -17,8 +17,8 @@ FLOAT = 4  # bytes
 
 
 class Steps:
-    """The numbers of the steps to train, for a scene to loop over. When they have all been taken, and the scene's
-    locals are still there, `at_end` is called."""
+    """The numbers of the steps to train, for a scene to loop over. When they have all been taken, and the
+    scene's locals are still there, `at_end` is called."""
 
     def __init__(self, count: int, at_end: Callable[[], None] = lambda: None) -> None:
         self.count = count
@@ -45,10 +45,11 @@ Loop = Callable[[Steps], None]
 class Scene:
     """One loop and its answer.
 
-    `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must be found,
-    `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be named, `holder` is a
-    name on the way to the tensors, and bytes and blocks a step are those of all that grows. When it `leads`, its
-    line comes first, else it is among the lines of the first finding. `unseen` says why a leak is not found yet.
+    `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must
+    be found, `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be
+    named, `holder` is a name on the way to the tensors, and bytes and blocks a step are those of all that
+    grows. When it `leads`, its line comes first, else it is among the lines of the first finding. `unseen`
+    says why a leak is not found yet.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Scene:
     holder: str = ""
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
+    tolerance: float = 0.1  # of bytes and blocks a step
     leads: bool = True
     phase: str | None = None
     unseen: str | None = None
@@ -72,6 +74,7 @@ def leak(
     holder: str,
     bytes_per_step: float | None,
     blocks_per_step: float | None = None,
+    tolerance: float = 0.1,
     steps: int = 40,
     long_steps: int = 200,
     source: Source = "optimizer",
@@ -80,8 +83,8 @@ def leak(
     phase: str | None = None,
     unseen: str | None = None,
 ) -> Callable[[Loop], Loop]:
-    """Registers a loop that leaks. The lines at which the leaked blocks are born end in the comment `# leaks`; outside
-    the loop's own function they end in `# leaks in NAME`."""
+    """Registers a loop that leaks. The lines at which the leaked blocks are born end in the comment `#
+    leaks`; outside the loop's own function they end in `# leaks in NAME`."""
 
     def register(loop: Loop) -> Loop:
         LEAKS[loop.__name__] = Scene(
@@ -96,6 +99,7 @@ def leak(
             holder=holder,
             bytes_per_step=bytes_per_step,
             blocks_per_step=blocks_per_step,
+            tolerance=tolerance,
             leads=leads,
             phase=phase,
             unseen=unseen,
