@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 FAIL_ON_SKIP = os.environ.get("LEAKGUARD_FAIL_ON_SKIP") == "1"
 
 

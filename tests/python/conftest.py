@@ -4,5 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from plugin_world import PluginWorld
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> PluginWorld:
+    """An empty project, to run pytest in with leakguard's plugin."""
+    from plugin_world import PluginWorld
+
+    return PluginWorld(pytester, monkeypatch)

@@ -79,6 +79,12 @@ def skip_leak_check(*, reason: str) -> str:
 
 MARKERS: tuple[Callable[..., Any], ...] = (limit_gpu_leaks, limit_gpu_memory, skip_leak_check)
 
+USAGE = {
+    "limit_gpu_leaks": "limit_gpu_leaks('0 B', warmup=3, repeats=8, filter_fn=None)",
+    "limit_gpu_memory": "limit_gpu_memory('1 GiB')",
+    "skip_leak_check": "skip_leak_check(reason='why')",
+}
+
 
 def marker_help() -> list[str]:
     """Lines for pytest's list of markers."""
@@ -102,9 +108,7 @@ def _said(item: pytest.Item, marker: Callable[..., Any]) -> Any:
     try:
         return marker(*mark.args, **mark.kwargs)
     except TypeError as error:
-        usage = f"{marker.__name__}{inspect.signature(marker)}".partition(" ->")[0]
-        if marker is skip_leak_check:
-            usage = "skip_leak_check(reason='why')"
+        usage = USAGE[marker.__name__]
         raise MarkerError(f"@pytest.mark.{marker.__name__}: {error}; write it as {usage}") from error
     except ValueError as error:
         raise MarkerError(f"@pytest.mark.{marker.__name__}: {error}") from error
