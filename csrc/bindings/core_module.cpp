@@ -175,8 +175,7 @@ void bindLedger(py::module_& m) {
       [](uint32_t group) {
         py::list windows;
         for (const BirthWindow& window : ledger().groups().windows(group)) {
-          windows.append(
-              py::make_tuple(window.first, window.last, window.birthSteps, window.blocks, window.bytes));
+          windows.append(py::make_tuple(window.first, window.last, window.birthSteps, window.blocks, window.bytes));
         }
         return windows;
       },
@@ -226,7 +225,8 @@ void bindModules(py::module_& m) {
       [](uint64_t address, const std::string& name) { return modules().put(address, moduleNames().intern(name)); },
       py::arg("address"),
       py::arg("name"));
-  m.def("drop_module", [](uint64_t address) { modules().drop(address); }, py::arg("address"));
+  m.def(
+      "drop_module", [](uint64_t address) { modules().drop(address); }, py::arg("address"));
   m.def("clear_modules", [] { modules().clear(); });
   m.def("take_unknown_modules", &takeUnknownModules);
   m.def("seek_root_modules", &seekRootModulesFor, py::arg("found"));
@@ -267,7 +267,8 @@ PYBIND11_MODULE(_core, m) {
             }
             return rows;
           })
-      .def("nearest", [](const Watch& self, uint32_t step) { return self.history.nearest(step); }, py::arg("step"))
+      .def(
+          "nearest", [](const Watch& self, uint32_t step) { return self.history.nearest(step); }, py::arg("step"))
       .def(
           "diff",
           [](const Watch& self, uint32_t from, uint32_t to) -> py::object {

@@ -8,8 +8,8 @@ namespace leakguard {
 // proxies answer `isinstance` with code of their own. Not found: what gc.freeze() has put away.
 pybind11::list instancesOf(pybind11::type cls);
 
-// Calls `found()` in the main thread, between two bytecodes, soon after an allocation has met a root module that was not
-// met before; None stops it. What it raises is reported as unraisable.
+// Calls `found()` in the main thread, between two bytecodes, soon after an allocation has met a root module that was
+// not met before; None stops it. What it raises is reported as unraisable.
 void seekRootModulesFor(pybind11::object found);
 
 } // namespace leakguard

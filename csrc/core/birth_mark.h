@@ -13,8 +13,8 @@ inline constexpr int kHostShards = 1 << kHostShardBits;
 inline constexpr int kShards = kCudaDevices + kHostShards; // a shard for each CUDA device, then the host's
 
 // A moment in the life of the ledger: how many blocks each shard had seen born. Two equal marks have no birth between
-// them. Costs a kilobyte and no attention: taking one neither begins a step nor disturbs a StepHistory, so spans of births
-// may be nested and overlap.
+// them. Costs a kilobyte and no attention: taking one neither begins a step nor disturbs a StepHistory, so spans of
+// births may be nested and overlap.
 struct BirthMark {
   std::array<uint64_t, kShards> births{};
 

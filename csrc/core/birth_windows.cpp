@@ -88,7 +88,8 @@ void BirthWindows::remove(uint32_t birthStep, int64_t bytes) noexcept {
     if (window.first <= birthStep && birthStep <= window.last && window.blocks > 0) {
       --window.blocks;
       window.bytes -= bytes;
-      // Which of a merged window's steps lost its survivor is not known; there cannot be more such steps than survivors.
+      // Which of a merged window's steps lost its survivor is not known; there cannot be more such steps than
+      // survivors.
       window.birthSteps = std::min(window.birthSteps, std::max(window.blocks, 1U));
       return;
     }

@@ -16,9 +16,9 @@ struct BirthWindow {
 
 // When the live blocks of a group were born, in at most 64 windows however long the run.
 //
-// Windows are sparse: a step in which nothing survives has none. When the array is full, neighbours are merged, the pair
-// whose span is smallest against its age first: the latest steps stay exact, and a leak that begins late in a long run is
-// seen as sharply as one that began with it. Amortised O(1) for a birth, and for the death of a young block.
+// Windows are sparse: a step in which nothing survives has none. When the array is full, neighbours are merged, the
+// pair whose span is smallest against its age first: the latest steps stay exact, and a leak that begins late in a long
+// run is seen as sharply as one that began with it. Amortised O(1) for a birth, and for the death of a young block.
 //
 // Not thread-safe. add and remove do not throw: without memory for more windows, the ones there are merged sooner.
 class BirthWindows {

@@ -78,7 +78,8 @@ constexpr uint64_t mixBits(uint64_t x) noexcept {
   return x;
 }
 
-// For a key whose bits need not all reach all of the result: one multiplication. Its upper bits are the well mixed ones.
+// For a key whose bits need not all reach all of the result: one multiplication. Its upper bits are the well mixed
+// ones.
 constexpr uint64_t scatterBits(uint64_t x) noexcept {
   return x * 0x9e3779b97f4a7c15ULL;
 }

@@ -23,9 +23,9 @@ struct Line {
   bool operator==(const Line&) const = default;
 };
 
-// Places seen so far. Append-only: an id stays good for ever, equal places share one id, and the table owns its strings,
-// so no code object is kept alive. Capped, because generated code can make a new place for every call; id 0 is "unknown"
-// and is what is given once the table is full. Thread-safe; the lock is a leaf.
+// Places seen so far. Append-only: an id stays good for ever, equal places share one id, and the table owns its
+// strings, so no code object is kept alive. Capped, because generated code can make a new place for every call; id 0 is
+// "unknown" and is what is given once the table is full. Thread-safe; the lock is a leaf.
 class LEAKGUARD_API LineTable {
  public:
   explicit LineTable(size_t capacity = size_t{1} << 16);

@@ -19,15 +19,16 @@ struct Context {
   uint8_t flags = 0; // block_flag
 };
 
-// The two sockets: the running line (an interpreter) and the running autograd node (torch). A program without one leaves
-// it empty. What is plugged in is called on the allocating thread, without the GIL, before any allocator lock is taken; it
-// takes no lock but a leaf, allocates from no tracked allocator, and touches no reference count of the interpreter.
+// The two sockets: the running line (an interpreter) and the running autograd node (torch). A program without one
+// leaves it empty. What is plugged in is called on the allocating thread, without the GIL, before any allocator lock is
+// taken; it takes no lock but a leaf, allocates from no tracked allocator, and touches no reference count of the
+// interpreter.
 //
-// readLine fills line, via, module, phase (Forward or Optimizer) and kUserLineInBackward; `phase` is Backward already when
-// a node runs. readNode sets phase, node and forwardLine and returns whether this thread runs an autograd node.
+// readLine fills line, via, module, phase (Forward or Optimizer) and kUserLineInBackward; `phase` is Backward already
+// when a node runs. readNode sets phase, node and forwardLine and returns whether this thread runs an autograd node.
 // rememberForward keeps `line`, and the context's module, as those of the nodes this thread has made since it was last
-// called. The line is the running one; in backward, where nodes are made for a graph of gradients, it is the forward line
-// of the running node, unless the user's own code runs there (a checkpoint is recomputed).
+// called. The line is the running one; in backward, where nodes are made for a graph of gradients, it is the forward
+// line of the running node, unless the user's own code runs there (a checkpoint is recomputed).
 LEAKGUARD_API void plugLineSocket(void (*readLine)(Context&) noexcept) noexcept;
 LEAKGUARD_API void plugNodeSocket(
     bool (*readNode)(Context&) noexcept,

@@ -33,8 +33,8 @@ Survivors sumOf(std::vector<BirthWindow> windows) {
   return sum;
 }
 
-// The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much of
-// the window is older.
+// The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much
+// of the window is older.
 BirthWindow clipped(BirthWindow window, uint32_t from, const LiveCount& before) {
   if (window.first >= from) {
     return window;
@@ -112,8 +112,7 @@ bool spread(const Survivors& survivors, uint32_t to) {
     const double span = window.last - window.first + 1.0;
     for (size_t q = 0; q < 4; ++q) {
       const double begin = std::max<double>(window.first - survivors.first, length * static_cast<double>(q) / 4);
-      const double end =
-          std::min<double>(window.last - survivors.first + 1.0, length * static_cast<double>(q + 1) / 4);
+      const double end = std::min<double>(window.last - survivors.first + 1.0, length * static_cast<double>(q + 1) / 4);
       quarters[q] += end > begin ? window.birthSteps * (end - begin) / span : 0;
     }
   }
@@ -239,8 +238,8 @@ uint32_t Growth::observe() {
   std::vector<Evidence> found = look();
   uint32_t fresh = 0;
   for (const Evidence& evidence : found) {
-    const bool known = std::any_of(
-        last_.begin(), last_.end(), [&](const Evidence& old) { return old.group == evidence.group; });
+    const bool known =
+        std::any_of(last_.begin(), last_.end(), [&](const Evidence& old) { return old.group == evidence.group; });
     fresh += known ? 0 : 1;
   }
   last_ = std::move(found);

@@ -47,8 +47,8 @@ class LEAKGUARD_API Growth {
 
   Growth(const SiteGroups& groups, const StepHistory& history) : groups_(groups), history_(history) {}
 
-  // Call after each mark. Judges every step at first, then less often, at the latest every 16th; returns how many groups
-  // are growing that were not at the last look.
+  // Call after each mark. Judges every step at first, then less often, at the latest every 16th; returns how many
+  // groups are growing that were not at the last look.
   uint32_t observe();
   // Groups that were growing at the last look. Cheap.
   std::vector<uint32_t> growing() const;

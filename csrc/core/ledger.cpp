@@ -12,7 +12,8 @@
 namespace leakguard {
 
 int Ledger::shardIndex(DeviceKey device, uint64_t address) noexcept {
-  return isCuda(device) ? indexOf(device) : kCudaDevices + static_cast<int>(scatterBits(address) >> (64 - kHostShardBits));
+  return isCuda(device) ? indexOf(device)
+                        : kCudaDevices + static_cast<int>(scatterBits(address) >> (64 - kHostShardBits));
 }
 
 void Ledger::shift(Totals& totals, int64_t bytes) noexcept {
@@ -229,8 +230,7 @@ std::vector<Block> Ledger::sample(std::span<const uint32_t> groups, size_t most,
   std::vector<Block> wanted;
   for (const Block& block : snapshot().blocks) {
     const bool recent = since == nullptr || block.birth > since->births[shardIndex(block.device, block.address)];
-    if (block.state == BlockState::Live && recent &&
-        std::binary_search(groups.begin(), groups.end(), block.group)) {
+    if (block.state == BlockState::Live && recent && std::binary_search(groups.begin(), groups.end(), block.group)) {
       wanted.push_back(block);
     }
   }
@@ -239,8 +239,7 @@ std::vector<Block> Ledger::sample(std::span<const uint32_t> groups, size_t most,
   });
   std::vector<Block> spread;
   for (auto begin = wanted.begin(); begin != wanted.end();) {
-    const auto end =
-        std::find_if(begin, wanted.end(), [&](const Block& block) { return block.group != begin->group; });
+    const auto end = std::find_if(begin, wanted.end(), [&](const Block& block) { return block.group != begin->group; });
     const auto count = static_cast<size_t>(end - begin);
     const size_t taken = std::min(count, most);
     for (size_t i = 0; i < taken; ++i) {

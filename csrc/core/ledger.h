@@ -28,8 +28,8 @@ namespace leakguard {
 // A block whose record could not be kept is counted in lost(), never silently missing.
 //
 // Threads. Every function may be called from any thread, with or without the GIL, under an allocator's lock or not. A
-// shard's spin lock is held for the table, then a group's for its counts; both are leaves and never nested. CUDA devices
-// have one shard each (events are serialised by the device's own mutex), host memory is striped by address.
+// shard's spin lock is held for the table, then a group's for its counts; both are leaves and never nested. CUDA
+// devices have one shard each (events are serialised by the device's own mutex), host memory is striped by address.
 //
 // The caller reports a birth after the allocator has handed the address out and a death before it takes it back, so an
 // address never has two lives at once.
@@ -76,8 +76,8 @@ class LEAKGUARD_API Ledger {
   std::vector<SurvivingGroup> survivors(std::span<const BirthMark> marks) const;
 
   Snapshot snapshot() const;
-  // Live blocks of the given groups (ascending indices), at most `most` of each, spread over their births, oldest first.
-  // With `since`, only of those born after it.
+  // Live blocks of the given groups (ascending indices), at most `most` of each, spread over their births, oldest
+  // first. With `since`, only of those born after it.
   std::vector<Block> sample(std::span<const uint32_t> groups, size_t most, const BirthMark* since = nullptr) const;
   LostCounts lost() const noexcept;
   size_t hostBytes() const noexcept; // of the tables
@@ -121,7 +121,9 @@ class LEAKGUARD_API Ledger {
   static int column(DeviceKey device) noexcept {
     return device == DeviceKey::Pinned ? 1 : 0;
   }
-  static void leave(Shard& shard, const Block& block) noexcept; // takes a record out of the shard's sums, under its lock
+  static void leave(
+      Shard& shard,
+      const Block& block) noexcept; // takes a record out of the shard's sums, under its lock
   void forget(const Block& block) noexcept; // and out of those of its group and device, without it
   static void shift(Totals& totals, int64_t bytes) noexcept;
 

@@ -11,8 +11,8 @@
 namespace leakguard {
 
 // Path of a module by its bare address. Looked up in the allocator's path without a lock; entries come and go at safe
-// points. An address whose module died keeps its place with no name, so that a reader never meets a moved entry; when the
-// table is half full no more are taken: no path rather than a wrong one.
+// points. An address whose module died keeps its place with no name, so that a reader never meets a moved entry; when
+// the table is half full no more are taken: no path rather than a wrong one.
 class LEAKGUARD_API ModuleTable {
  public:
   explicit ModuleTable(size_t capacity = size_t{1} << 16); // a power of two

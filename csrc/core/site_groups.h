@@ -83,8 +83,8 @@ class LEAKGUARD_API SiteGroups {
     std::atomic<uint32_t> group{0};
   };
 
-  // Groups by key. A table that is half full is followed by one of twice the size and stays where it is: readers hold no
-  // lock, and one that misses a new group in an old table asks append.
+  // Groups by key. A table that is half full is followed by one of twice the size and stays where it is: readers hold
+  // no lock, and one that misses a new group in an old table asks append.
   struct Slots {
     uint32_t mask;
     std::unique_ptr<Slot[]> at; // NOLINT(modernize-avoid-c-arrays): fixed size, atomics cannot be moved

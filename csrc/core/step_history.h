@@ -45,10 +45,10 @@ struct GroupChange {
   LiveCount now;
 };
 
-// The marks that are kept: the last 64 steps; before them distances that double with age; for ever the very first and the
-// first two from the base on, which evidence is measured against. Marking and comparing cost the same after ten thousand
-// and ten million events: they look at groups only. Thread-safe; the lock is never held while a ledger lock is waited for
-// longer than a copy.
+// The marks that are kept: the last 64 steps; before them distances that double with age; for ever the very first and
+// the first two from the base on, which evidence is measured against. Marking and comparing cost the same after ten
+// thousand and ten million events: they look at groups only. Thread-safe; the lock is never held while a ledger lock is
+// waited for longer than a copy.
 class LEAKGUARD_API StepHistory {
  public:
   // Steps go on from what the ledger has counted, so that blocks of an earlier watch are older than this one's.

@@ -11,12 +11,13 @@ namespace leakguard {
 
 // One State for each thread that asks, for use inside the allocator's path.
 //
-// A plain thread_local object will not do there: allocators are called before a thread's objects are built and after they
-// are destroyed. So the thread holds one pointer (initial-exec, no lazy initialisation), States live in zeroed memory of
-// their own and go back to a pool when their thread ends: a program that starts a thread for each step does not grow.
+// A plain thread_local object will not do there: allocators are called before a thread's objects are built and after
+// they are destroyed. So the thread holds one pointer (initial-exec, no lazy initialisation), States live in zeroed
+// memory of their own and go back to a pool when their thread ends: a program that starts a thread for each step does
+// not grow.
 //
-// State must be valid when zeroed, have a member `State* nextFree`, and `void recycle() noexcept`, which is called on the
-// thread that ends and makes the State ready for its next owner.
+// State must be valid when zeroed, have a member `State* nextFree`, and `void recycle() noexcept`, which is called on
+// the thread that ends and makes the State ready for its next owner.
 template <class State>
 class ThreadSlot {
  public:

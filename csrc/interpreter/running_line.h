@@ -29,7 +29,8 @@ struct CodeRule {
 // Replaces the rules; what threads have remembered of older ones is dropped. GIL not needed.
 void setCodeRules(std::vector<CodeRule> rules);
 
-// Reads the running line of this thread into the context, without the GIL; see capture.h. Plug it in with plugLineSocket.
+// Reads the running line of this thread into the context, without the GIL; see capture.h. Plug it in with
+// plugLineSocket.
 //
 // The thread's own interpreter frames are walked: only this thread pushes or pops them, and each owns its code. No
 // reference count is touched. What is remembered of a code object is checked against a fingerprint of its contents,

@@ -8,10 +8,10 @@ namespace leakguard {
 // The autograd side of a context, read from the engine's own thread-local state; no RecordFunction, which would cost a
 // fifth of a launch-bound step.
 //
-// In backward the engine's current node names the node, and its (thread, sequence number) finds the line that made it. In
-// forward a node is made before its operator allocates, so the nodes made since the last allocation of this thread belong
-// to the line that runs now. A view makes a node and no block: its node gets the line of the next allocation. The same
-// holds for nodes made in backward: a recomputed checkpoint, a graph of gradients.
+// In backward the engine's current node names the node, and its (thread, sequence number) finds the line that made it.
+// In forward a node is made before its operator allocates, so the nodes made since the last allocation of this thread
+// belong to the line that runs now. A view makes a node and no block: its node gets the line of the next allocation.
+// The same holds for nodes made in backward: a recomputed checkpoint, a graph of gradients.
 //
 // Both go into plugNodeSocket.
 LEAKGUARD_API bool readCurrentNode(Context& context) noexcept;

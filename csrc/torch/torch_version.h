@@ -14,8 +14,8 @@ static_assert(
 // CUDAAllocator::getContextForPointer and attachOomRejectionObserver.
 #define LEAKGUARD_TORCH_HAS_OOM_REJECTION (LEAKGUARD_TORCH >= 212)
 
-// CUDAAllocator::markCaptureBegin, markCaptureEnd and allocateWithAddress; at::cuda::WorkspaceMapWithMutex keeps the size
-// beside each block.
+// CUDAAllocator::markCaptureBegin, markCaptureEnd and allocateWithAddress; at::cuda::WorkspaceMapWithMutex keeps the
+// size beside each block.
 #define LEAKGUARD_TORCH_HAS_CAPTURE_MARKS (LEAKGUARD_TORCH >= 213)
 #define LEAKGUARD_TORCH_HAS_SIZED_WORKSPACES (LEAKGUARD_TORCH >= 213)
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leakguard.holders import Held
+from leakguard.held import Held
 from leakguard.report import Place
 
 __all__ = ["Cause", "CausesError", "cause_of", "facts_of", "load_causes"]

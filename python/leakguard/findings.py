@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from leakguard.causes import GRAPH_EDGES, Cause, cause_of
 from leakguard.fingerprint import fingerprint
-from leakguard.holders import Held
+from leakguard.held import Held
 from leakguard.report import Finding, Place, Steps, Verdict
 from leakguard.sites import Site
 from leakguard.wording import holder_phrase, pace, pieces, size, where

@@ -11,15 +11,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from leakguard._native import core
+from leakguard.held import Container, Held
 from leakguard.report import Example, Link
 
-__all__ = ["Container", "Held", "HolderSearch"]
+__all__ = ["HolderSearch"]
 
 SAMPLES = 6
 """Blocks of each call site that are asked for: what most of them have in common is the holder."""
@@ -30,43 +30,6 @@ HOLDING = ("rooted", "native")
 BUDGET = 0.01
 """Fresh evidence is looked into at once, this often in the first minute; later looks may take this share of the
 time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A container that grows, as it declares itself. `limit` is None for one without a bound."""
-
-    type: str
-    length: int
-    limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What keeps the blocks of one call site alive, seen at one step.
-
-    `status` is rooted, native, garbage, own or not found. `links` lead from the root to the tensor; `holder` is the
-    index of the link that would have to let go. `others` are roots that keep the same blocks too.
-    """
-
-    status: str
-    root: str
-    root_kind: str
-    root_name: str | None
-    links: tuple[Link, ...]
-    holder: int
-    container: Container | None
-    retained_bytes: int
-    others: tuple[str, ...]
-    collectable: bool | None
-    example: Example | None
-    seen_at: int
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for call sites whose blocks one holder keeps."""
-        way = tuple((link.edge, link.name) for link in self.links[: self.holder + 1])
-        return self.status, self.root, way if self.status == "rooted" else self.links
 
 
 class HolderSearch:

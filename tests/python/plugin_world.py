@@ -1,5 +1,5 @@
-"""A project of test files, and pytest runs in it with leakguard's plugin: in this process, which has torch already, or in
-one of its own."""
+"""A project of test files, and pytest runs in it with leakguard's plugin: in this process, which has torch already,
+or in one of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch._dynamo  # noqa: E402, F401
+import torch._dynamo  # noqa: E402, F401, F811
 
 import leakguard.render  # noqa: E402
 import leakguard.testing  # noqa: E402
@@ -68,7 +68,9 @@ class PluginWorld:
     def run_alone(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A run in a process of its own."""
         command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.path, timeout=300, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=self.path, timeout=300, check=False
+        )
 
     def json(self, name: str = "leaks.json") -> Any:
         """What --leakguard-json has written."""

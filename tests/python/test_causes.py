@@ -1,4 +1,4 @@
-"""Known causes: which pattern fits which holder, that no fix is offered where it would be wrong, and a user's own file."""
+"""Known causes: which pattern fits which holder, no fix where it would be wrong, and a user's own file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pytest
 pytest.importorskip("torch")
 
 from leakguard.causes import CausesError, cause_of, load_causes
-from leakguard.holders import Container, Held
+from leakguard.held import Container, Held
 from leakguard.report import Example, Link, Place
 
 LOSS = Link(edge="item", type="Tensor, [] float32, requires grad")
-GRAPH = (Link(edge="grad_fn", type="MeanBackward0"), Link(edge="saved tensor", name="self", type="Tensor, [8] float32"))
+GRAPH = (
+    Link(edge="grad_fn", type="MeanBackward0"),
+    Link(edge="saved tensor", name="self", type="Tensor, [8] float32"),
+)
 
 
-def held(*links: Link, holder: int = 0, container: Container | None = None, status: str = "rooted", **more: object) -> Held:
+def held(
+    *links: Link, holder: int = 0, container: Container | None = None, status: str = "rooted", **more: object
+) -> Held:
     values: dict[str, object] = {
         "root": "module global train.kept",
         "root_kind": "module global",
@@ -37,7 +42,9 @@ def kept(type: str) -> Link:
 CASES = {
     "attached-in-container": held(kept("list, 9 items"), LOSS, *GRAPH, container=Container("list", 9, None)),
     "container-without-limit": held(
-        kept("list, 9 items"), Link(edge="item", type="Tensor, [] float32"), container=Container("list", 9, None)
+        kept("list, 9 items"),
+        Link(edge="item", type="Tensor, [] float32"),
+        container=Container("list", 9, None),
     ),
     "attached-loss-total": held(kept("Tensor, [] float32, requires grad"), *GRAPH),
     "state-carried-in-graph": held(kept("Tensor, [4, 8] float32, requires grad"), *GRAPH),
@@ -99,7 +106,9 @@ def test_nobody_known_to_hold_means_no_fix() -> None:
 
 def test_a_users_causes_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own.toml"
-    file.write_text('[[cause]]\nslug = "our-registry"\nfix = "call forget()"\nwhen = { holder = "Registry" }\n')
+    file.write_text(
+        '[[cause]]\nslug = "our-registry"\nfix = "call forget()"\nwhen = { holder = "Registry" }\n'
+    )
     monkeypatch.setenv("LEAKGUARD_CAUSES", str(file))
     assert cause_of(CASES["unknown"], Place(), "growing").slug == "our-registry"
 

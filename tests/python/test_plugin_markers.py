@@ -13,7 +13,9 @@ MISUSES = {
     'limit_gpu_leaks("0 B", repeats=0)': "repeats is 0: give a whole number, 1 or more",
     'limit_gpu_leaks("0 B", repeats=True)': "repeats is True",
     'limit_gpu_leaks("0 B", repeats="3")': "repeats is '3'",
-    'limit_gpu_leaks("0 B", repeat=3)': r"unexpected keyword argument 'repeat'; write it as limit_gpu_leaks\('0 B', warmup=3",
+    'limit_gpu_leaks("0 B", repeat=3)': (
+        r"unexpected keyword argument 'repeat'; write it as limit_gpu_leaks\('0 B', warmup=3"
+    ),
     'limit_gpu_leaks("0 B", 3)': "too many positional arguments|takes from 0 to 1 positional arguments",
     'limit_gpu_leaks("0 B", filter_fn="large")': "filter_fn is 'large': give a function",
     "limit_gpu_memory()": "missing 1 required positional argument: 'size'",

@@ -10,7 +10,8 @@ from leakguard.attachment import Attachment
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import next_without_fix
 from leakguard.findings import Growing, findings_of
-from leakguard.holders import Held, HolderSearch
+from leakguard.held import Held
+from leakguard.holders import HolderSearch
 from leakguard.report import Finding, Report, Steps, is_leak, versions
 from leakguard.sites import site_of
 from leakguard.testing.births import BirthRow
