@@ -152,7 +152,7 @@ std::string threadName(unsigned long thread) {
 }
 
 std::string moduleTitle(PyObject* module_name, PyObject* dict) {
-  const std::string name = textOf(module_name);
+  std::string name = textOf(module_name);
   if (name != "__main__") {
     return name;
   }

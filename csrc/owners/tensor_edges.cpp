@@ -234,6 +234,7 @@ void TensorEdges::showStorage(c10::StorageImpl* storage, long references, EdgeSi
   try {
     size = storage->nbytes();
   } catch (const std::exception&) { // a symbolic size
+    return;
   }
   if (size == 0) {
     return;

@@ -162,11 +162,12 @@ void rememberForwardLine(const Context& context, uint32_t line) noexcept {
 }
 
 void beginForwardLines() noexcept {
-  uint64_t newest = ~uint64_t{0};
+  uint64_t newest = 0;
   try {
     // Threads are numbered when they make their first node, so a new thread's number is above all of those.
     std::thread([&] { newest = at::RecordFunction::currentThreadId(); }).join();
   } catch (const std::exception&) { // no thread to be had: all count as old
+    newest = ~uint64_t{0};
   }
   lastOldThread.store(newest, std::memory_order_relaxed);
   const uint32_t watch = watches.fetch_add(1, std::memory_order_release) + 1;
