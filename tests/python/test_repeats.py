@@ -40,7 +40,10 @@ def test_a_leak_takes_three_runs_to_warm_up_and_eight_to_prove() -> None:
 
 
 def test_one_run_that_left_nothing_acquits() -> None:
-    assert verdict_after(Plan.of(0, None, None), *[{A: 4}] * 5, {}) == (6, Verdict(True, frozenset(), range(1, 6)))
+    assert verdict_after(Plan.of(0, None, None), *[{A: 4}] * 5, {}) == (
+        6,
+        Verdict(True, frozenset(), range(1, 6)),
+    )
 
 
 def test_what_was_replaced_is_alive_of_the_last_run_only() -> None:
@@ -59,8 +62,8 @@ def test_the_limit_is_what_a_call_site_may_keep_of_a_run(limit: int, suspects: s
 
 
 def test_one_repeat_compares_before_and_after() -> None:
-    assert verdict_after(Plan.of(0, None, 1), {A: 4}) == (1, Verdict(True, frozenset({A}), range(0, 1)))
-    assert verdict_after(Plan.of(0, None, 1), {}) == (1, Verdict(True, frozenset(), range(0, 1)))
+    assert verdict_after(Plan.of(0, None, 1), {A: 4}) == (1, Verdict(True, frozenset({A}), range(1)))
+    assert verdict_after(Plan.of(0, None, 1), {}) == (1, Verdict(True, frozenset(), range(1)))
 
 
 @pytest.mark.parametrize(("warmup", "repeats", "total"), [(0, 4, 4), (2, 3, 5), (5, 8, 13), (3, 1, 4)])
