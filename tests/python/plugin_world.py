@@ -1,10 +1,11 @@
-"""A project of test files, and pytest runs in it with leakguard's plugin: in this process, which has torch already,
-or in one of its own."""
+"""A project of test files, and pytest runs in it with leakguard's plugin: in this process, which has torch
+already, or in one of its own."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import linecache
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-import torch._dynamo  # noqa: E402, F401, F811
-
-import leakguard.render  # noqa: E402
-import leakguard.testing  # noqa: E402
+import leakguard.render
+import leakguard.testing
 
 PLUGIN = "leakguard.pytest_plugin"
 
@@ -52,14 +51,16 @@ class PluginWorld:
         monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
         monkeypatch.setenv("COLUMNS", "160")
         # What pytester imports anew for a run, it forgets after it; the process has one torch and one ledger.
-        # (torch._dynamo above: the first optimizer step imports it, and it cannot be imported twice.)
+        importlib.import_module("torch._dynamo")  # as the first optimizer step would
         for package in (leakguard, leakguard.testing, leakguard.render):
             for file in sorted(Path(str(package.__file__)).parent.glob("[a-z]*.py")):
                 importlib.import_module(f"{package.__name__}.{file.stem}")
 
     def write(self, text: str, name: str = "test_it") -> Path:
-        """A test file."""
-        return self.pytester.makepyfile(**{name: text})
+        """A test file; instead of the one of that name, if there is one."""
+        path = self.pytester.makepyfile(**{name: text})
+        linecache.clearcache()
+        return path
 
     def run(self, *arguments: str) -> pytest.RunResult:
         """A run in this process."""
@@ -69,7 +70,7 @@ class PluginWorld:
         """A run in a process of its own."""
         command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", *arguments]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.path, timeout=300, check=False
+            command, capture_output=True, text=True, cwd=self.path, timeout=900, check=False
         )
 
     def json(self, name: str = "leaks.json") -> Any:

@@ -13,9 +13,7 @@ MISUSES = {
     'limit_gpu_leaks("0 B", repeats=0)': "repeats is 0: give a whole number, 1 or more",
     'limit_gpu_leaks("0 B", repeats=True)': "repeats is True",
     'limit_gpu_leaks("0 B", repeats="3")': "repeats is '3'",
-    'limit_gpu_leaks("0 B", repeat=3)': (
-        r"unexpected keyword argument 'repeat'; write it as limit_gpu_leaks\('0 B', warmup=3"
-    ),
+    'limit_gpu_leaks("0 B", repeat=3)': r"argument 'repeat'; write it as limit_gpu_leaks\('0 B', warmup=3",
     'limit_gpu_leaks("0 B", 3)': "too many positional arguments|takes from 0 to 1 positional arguments",
     'limit_gpu_leaks("0 B", filter_fn="large")': "filter_fn is 'large': give a function",
     "limit_gpu_memory()": "missing 1 required positional argument: 'size'",
@@ -47,20 +45,36 @@ def test_other_files_are_collected_all_the_same(project: PluginWorld) -> None:
     project.run("--continue-on-collection-errors").assert_outcomes(errors=1, passed=1)
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        "@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.limit_gpu_leaks('x'))])\n"
-        "def test_it(n): pass",
-        "@pytest.mark.limit_gpu_leaks('x')\nclass TestIt:\n    def test_it(self): pass",
-        "import unittest\nclass TestIt(unittest.TestCase):\n"
-        "    @pytest.mark.limit_gpu_leaks('x')\n    def test_it(self): pass",
-        "pytestmark = pytest.mark.limit_gpu_leaks('x')\ndef test_it(): pass",
-    ],
-    ids=["parameter", "class", "unittest", "module"],
-)
+PLACES = {
+    "parameter": """
+        two = pytest.param(2, marks=pytest.mark.limit_gpu_leaks("x"))
+
+        @pytest.mark.parametrize("n", [1, two])
+        def test_it(n): pass
+    """,
+    "class": """
+        @pytest.mark.limit_gpu_leaks("x")
+        class TestIt:
+            def test_it(self): pass
+    """,
+    "unittest": """
+        import unittest
+
+        class TestIt(unittest.TestCase):
+            @pytest.mark.limit_gpu_leaks("x")
+            def test_it(self): pass
+    """,
+    "module": """
+        pytestmark = pytest.mark.limit_gpu_leaks("x")
+
+        def test_it(): pass
+    """,
+}
+
+
+@pytest.mark.parametrize("test", PLACES.values(), ids=PLACES)
 def test_misuse_is_found_wherever_the_marker_stands(test: str, project: PluginWorld) -> None:
-    project.write("import pytest\n" + test)
+    project.write("        import pytest\n" + test)
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*@pytest.mark.limit_gpu_leaks: 'x' is not a size*"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,17 +112,28 @@ class LeakguardPlugin:
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, None, None]:
         """Test functions: innermost, after the plugins that make a coroutine into a function."""
-        yield from self._with_check(pyfuncitem)
+        with self._checked(pyfuncitem):
+            yield
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Methods of unittest.TestCase, which pytest does not call itself."""
         from _pytest.unittest import TestCaseFunction
 
-        if isinstance(item, TestCaseFunction):
-            yield from self._with_check(item)
-        else:
+        if not isinstance(item, TestCaseFunction):
             yield
+            return
+        with self._checked(item) as body:
+            if body is None:
+                yield
+                return
+            # What pytest puts in the place of the method itself, unless it is a coroutine.
+            case = getattr(item, "_testcase", None) or item.instance
+            setattr(case, item.name, body)
+            try:
+                yield
+            finally:
+                vars(case).pop(item.name, None)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(
@@ -228,12 +240,14 @@ class LeakguardPlugin:
             for line in github_annotations(self.results):
                 terminalreporter.write_line(line)
 
-    def _with_check(self, item: pytest.Function) -> Generator[None, None, None]:
+    @contextmanager
+    def _checked(self, item: pytest.Function) -> Iterator[Callable[..., Any] | None]:
+        """The test function as one that is checked, in its place; None for a test that is not."""
         if CHECK in item.stash:  # of a run before this one
             del item.stash[CHECK]
         check = self._check_of(item)
         if check is None:
-            yield
+            yield None
             return
         from leakguard.testing.checked_body import checked_body
 
@@ -241,7 +255,7 @@ class LeakguardPlugin:
         body = item.obj
         item.obj = checked_body(body, check)
         try:
-            yield
+            yield item.obj
         finally:
             item.obj = body
 
