@@ -64,7 +64,7 @@ def in_fresh_process(needs_cuda: None) -> Run:
             env={**os.environ, "PYTHONPATH": path, **environment},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=1200,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

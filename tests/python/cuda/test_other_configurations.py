@@ -25,5 +25,5 @@ def test_exact(needs_cuda, name):
     only = environment.pop("LEAKGUARD_TEST_ONLY", "")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", only]
     tests = str(Path(__file__).with_name("test_exact_ledger.py"))
-    done = subprocess.run([*command, tests], env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*command, tests], env=environment, capture_output=True, text=True, timeout=2400)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
