@@ -1,6 +1,6 @@
 """Leak checks in pytest: the first test passes; the second would fail and name the list that keeps every loss.
 
-    python -m pytest examples/test_training_step.py
+python -m pytest examples/test_training_step.py
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from leakguard import _native
 from leakguard._version import __version__
 
 PACKAGE = Path(leakguard.__file__).parent
-TORCH = importlib.metadata.version("torch")
+TORCH = _native.read_build_facts().torch  # with its build tag, as torch gives its own version
 
 
 def python(code: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
