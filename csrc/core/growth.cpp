@@ -95,10 +95,15 @@ size_t latestPhase(std::span<const BirthWindow> windows) {
   return 0;
 }
 
+// A merged window's births are spread over its span.
 int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
   int64_t blocks = 0;
   for (const BirthWindow& window : survivors.windows) {
-    blocks += window.first > step ? window.blocks : 0;
+    if (window.last > step) {
+      const int64_t span = window.last - window.first + 1;
+      const int64_t after = window.last - std::max(step, window.first - 1);
+      blocks += window.blocks * after / span;
+    }
   }
   return blocks;
 }
@@ -161,6 +166,10 @@ std::optional<Evidence> judgeSurvivors(
 
   const LiveCount live = history.countAt(newest, group);
   const Tide tide = history.tide(group);
+  // A population that wavers comes near its highest now and then; one that grows leaves it behind.
+  if (newest - tide.peakAt > std::max(usual, (to - survivors.first) / 8.0) + Growth::kTail) {
+    return std::nullopt;
+  }
   const bool pastFormer = live.blocks > tide.formerPeak + tide.formerPeak / 4;
   if (tide.formerPeak > 0 && !pastFormer && newest - tide.rising <= 2 * tide.formerLength) {
     return std::nullopt;

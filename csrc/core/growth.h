@@ -30,7 +30,8 @@ struct Evidence {
 //    longer ago than their distances explain (a cache that has warmed up, a phase that is over: no);
 //  - the live blocks rose by what was born, over the last births and over half of the time (a ring that replaces its
 //    oldest: no);
-//  - not below what the group has reached before and let go of (a buffer that is emptied every epoch: no).
+//  - not below what the group has reached before and let go of (a buffer that is emptied every epoch: no), and at its
+//    highest lately (a list that is trimmed now and then: no).
 // A line may have filled a cache long before it begins to leak: births after a pause of at least four times the longest
 // distance between them are judged by themselves too, and first when there was no such pause before.
 // Births of the last two steps do not count: they may be in flight.

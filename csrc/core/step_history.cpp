@@ -57,13 +57,15 @@ void StepHistory::followTides(const Mark& mark) {
   for (size_t group = 0; group < tides_.size(); ++group) {
     Tide& tide = tides_[group];
     const int64_t blocks = mark.counts[group].blocks;
-    if (blocks >= tide.peak) {
+    if (blocks > tide.peak) {
       tide.peak = blocks;
+      tide.peakAt = mark.step;
     } else if (tide.peak > kNoise && blocks * 8 <= tide.peak * 5) { // an ebb: also a list that is trimmed to half
       tide.formerPeak = std::max(tide.formerPeak, tide.peak);
       tide.formerLength = std::max(tide.formerLength, mark.step - tide.rising);
       tide.rising = mark.step;
       tide.peak = blocks;
+      tide.peakAt = mark.step;
     }
   }
 }

@@ -34,6 +34,7 @@ struct Mark {
 // What a group's live blocks have done so far, looked at where steps end.
 struct Tide {
   int64_t peak = 0; // most blocks since the last ebb
+  uint32_t peakAt = 0; // step that reached it first
   int64_t formerPeak = 0; // highest peak that an ebb followed, 0 = none yet
   uint32_t rising = 0; // step since which no ebb came
   uint32_t formerLength = 0; // steps that the longest such rise took

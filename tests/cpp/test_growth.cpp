@@ -325,7 +325,7 @@ TEST_CASE("a list that is trimmed to a part of its length whenever it is too lon
           }
         }
         run.endStep();
-        if (trims > 1) { // it has been seen to trim
+        if (trims > 1 && step > longest + longest / 3 + 18) { // it has been seen to trim, as a ring to be full
           INFO("longest " << longest << ", trimmed to " << part << ", step " << step);
           REQUIRE_FALSE(run.anythingGrows());
         }
