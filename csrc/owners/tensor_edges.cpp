@@ -104,7 +104,11 @@ void showContext(PyObject* object, GraphSink& sink) {
 #if LEAKGUARD_TORCH_HAS_OUTPUT_GRAD_DTYPES
   sink.object(context->output_grad_dtypes);
 #endif
-  for (const auto& variable : context->saved_variables) {
+}
+
+// A backward pass clears the list element by element, and what it destroys may let others have the GIL in between.
+void showContextSaved(PyObject* object, GraphSink& sink) {
+  for (const auto& variable : reinterpret_cast<THPFunction*>(object)->saved_variables) {
     showSaved(variable, sink);
   }
 }
@@ -163,6 +167,9 @@ void TensorEdges::showObject(PyObject* object, EdgeSink& edges) {
     case TorchType::FunctionContext:
       showClassParts(object, sink);
       showContext(object, sink);
+      if (with_graph_) {
+        showContextSaved(object, sink);
+      }
       sink.node(nodeOf(object));
       break;
     case TorchType::CppFunction:
