@@ -43,7 +43,7 @@ def gpu_leaks(request: pytest.FixtureRequest) -> GpuLeaks:
     assert_released(fn)."""
     from leakguard.testing.fixture import GpuLeaks
 
-    return GpuLeaks(_plugin(request.config).checking_session())
+    return GpuLeaks(_plugin(request.config).checking_session().accepts(request.node))
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     collected_bytes: int = 0  # tensor memory that was garbage until leakguard collected it
     note: str = ""
+    is_told: bool = False  # also when clean
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class Check:
         with self.watch() as guard:
             before = {device: core.counts(device)[1] for device in core.devices()}
             births = BirthRow()
+            self.outcome.is_told = self.is_marked
             while True:
                 yield
                 self.outcome.runs += 1

@@ -9,6 +9,7 @@ from leakguard import assertions
 from leakguard.guard import Guard, current, watch_for_a_while
 
 if TYPE_CHECKING:
+    from leakguard.report import Finding
     from leakguard.testing.session import CheckingSession
 
 __all__ = ["GpuLeaks", "guard_for_test"]
@@ -17,22 +18,22 @@ __all__ = ["GpuLeaks", "guard_for_test"]
 class GpuLeaks:
     """Assertions on tensor memory; each raises leakguard.LeakError. A leak that the baseline knows passes."""
 
-    def __init__(self, session: CheckingSession) -> None:
-        self._session = session
+    def __init__(self, is_known: Callable[[Finding], bool]) -> None:
+        self._is_known = is_known
 
     def no_growth(self, limit: str = "0 B") -> assertions.NoGrowth:
         """Nothing that was born in the `with` block may be alive after it, but `limit` for each call site."""
-        return assertions.NoGrowth(limit, self._session.is_known)
+        return assertions.NoGrowth(limit, self._is_known)
 
     def assert_no_growth(self, step_fn: Callable[[], object], steps: int = 20, *, limit: str = "0 B") -> None:
         """As leakguard.assert_no_growth."""
         __tracebackhide__ = True
-        assertions.assert_no_growth(step_fn, steps, limit=limit, is_known=self._session.is_known)
+        assertions.assert_no_growth(step_fn, steps, limit=limit, is_known=self._is_known)
 
     def assert_released(self, fn: Callable[[], object], *, limit: str = "0 B", warmup: int = 0) -> None:
         """As leakguard.assert_released."""
         __tracebackhide__ = True
-        assertions.assert_released(fn, limit=limit, warmup=warmup, is_known=self._session.is_known)
+        assertions.assert_released(fn, limit=limit, warmup=warmup, is_known=self._is_known)
 
 
 def guard_for_test(session: CheckingSession) -> Iterator[Guard]:

@@ -144,11 +144,19 @@ class LeakguardPlugin:
         if call.excinfo is not None:
             self._failed.add(item.nodeid)
         check = item.stash.get(CHECK, None) if call.when == "call" else None
-        if check is None:
+        accepted = (
+            self._session.accepted.pop(item.nodeid, []) if self._session and call.when == "call" else []
+        )
+        if check is None and not accepted:
             return
+        from leakguard.testing.check import Outcome
+
         report = outcome.get_result()
-        found = check.outcome
-        if self._tells_all or check.is_marked or found.status != "clean" or found.collected_bytes:
+        found = check.outcome if check is not None else Outcome()
+        if accepted:
+            found.status = "leak"
+            found.findings += tuple(accepted)
+        if self._tells_all or found.is_told or found.status != "clean" or found.collected_bytes:
             from leakguard.testing.results import TestResult
 
             report.leakguard = TestResult.of(item.nodeid, found).to_dict()

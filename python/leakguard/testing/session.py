@@ -33,6 +33,7 @@ class CheckingSession:
         self._baseline = Baseline.load(settings.baseline)
         self._attachment = Attachment(settings.user_code)
         self.left_behind = LeftBehind()
+        self.accepted: dict[str, list[Finding]] = {}  # by test: what the fixture found for the new baseline
         self.guard: Guard | None = None  # of the fixture leakguard_guard, while it is in use
         self._shared: Guard | None = None  # of unmarked tests: there may be thousands
 
@@ -67,6 +68,17 @@ class CheckingSession:
     def is_known(self, finding: Finding) -> bool:
         """Whether the baseline lists it. While the baseline is written anew nothing is known."""
         return finding in self._baseline and not self._settings.update_baseline
+
+    def accepts(self, item: pytest.Item) -> Callable[[Finding], bool]:
+        """Whether an assertion in this test lets a finding pass: known, or to be known from now on."""
+
+        def accepts(finding: Finding) -> bool:
+            if self._settings.update_baseline:
+                self.accepted.setdefault(item.nodeid, []).append(finding)
+                return True
+            return finding in self._baseline
+
+        return accepts
 
     def end(self) -> None:
         """Puts everything back."""
