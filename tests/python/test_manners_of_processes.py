@@ -32,6 +32,10 @@ def test_importing_it_imports_and_prints_nothing(world: World) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.skipif(
+    torch.version.cuda is not None,
+    reason="a CUDA build's engine threads may meet the ending interpreter (before CPython 3.14), watched or not",
+)
 def test_the_interpreter_ends_with_live_tensors(world: World) -> None:
     world.write(
         CLEAN,
