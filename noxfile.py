@@ -30,7 +30,7 @@ def demo(session: nox.Session) -> None:
     """Trains a leaking loop on the device there is and prints the verdict."""
     venv = suites.torch_venv("2.13")
     venv.install_leakguard()
-    venv.run(venv.python, "examples/quickstart.py", *session.posargs)
+    venv.run(venv.python, "-m", "leakguard", "run", *(session.posargs or ["examples/quickstart.py"]))
 
 
 @nox.session
