@@ -69,6 +69,13 @@ ROWS = (
     Row("many_events", "early_diff_us", "**diff of two steps after 10 thousand events**", "us", 1, 10),
     Row("many_events", "late_diff_us", "**diff of two steps after the long run**", "us", 1, 10),
     Row("import_time", "import_ms", "**`import leakguard`**", "ms", 1, 50),
+    Row("bench_pytest", "bare_us", "a trivial test, without the pytest plugin", "µs", 0),
+    Row("bench_pytest", "loaded_added_us", "added by the plugin when nothing is asked of it", "µs", 0),
+    Row("bench_pytest", "checking_added_us", "**added by `--leakguard`, of 1 000 tests**", "µs", 0, 500),
+    Row("bench_pytest", "collections", "garbage collections that it asks for", digits=0, limit=0),
+    Row("bench_pytest", "load_ms", "**loading the plugin**", "ms", 1, 20),
+    Row("bench_pytest", "suite_tests", "clean tests under check, in one session", digits=0),
+    Row("bench_pytest", "suite_failures", "**of which accused**", digits=0, limit=0),
 )
 
 

@@ -42,7 +42,7 @@ class Engine:
         self._allocator_seconds = core.allocator_seconds()
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
-        self._holders = HolderSearch()
+        self._holders = HolderSearch(core.BirthMark())
         self._guarded = guarded
         self._resting = False
         self._steps = StepFinder(self._mark, self.restart, guarded)
@@ -84,6 +84,7 @@ class Engine:
     def restart(self) -> None:
         """Sets aside what was seen so far, as if watching began now."""
         self._watch.rebase()
+        self._holders = HolderSearch(core.BirthMark())
 
     def rest(self) -> None:
         """Marks no step until `renew()`."""
@@ -95,7 +96,7 @@ class Engine:
         self._allocator_seconds = core.allocator_seconds()
         self._modules.clear()
         self._watch = core.Watch()
-        self._holders = HolderSearch()
+        self._holders = HolderSearch(core.BirthMark())
         self._steps.reset()
         self._resting = False
 

@@ -33,10 +33,14 @@ time."""
 
 
 class HolderSearch:
-    """The looks of one watch, and the last answer for each group of the ledger."""
+    """The looks of one watch, and the last answer for each group of the ledger.
 
-    def __init__(self) -> None:
+    Only blocks born after `since` are asked for: what other code has left at the same line is another matter.
+    """
+
+    def __init__(self, since: core.BirthMark | None = None) -> None:
         self.seconds = 0.0
+        self._since = since
         self._held: dict[int, Held] = {}
         self._early = 0
         self._last_step = 0
@@ -53,11 +57,8 @@ class HolderSearch:
             self._early += early
             self.look(growing, step, in_loop=True)
 
-    def look(
-        self, groups: Sequence[int], step: int, since: core.BirthMark | None = None, *, in_loop: bool = False
-    ) -> None:
-        """One walk for all of the groups, or for their blocks born after `since`; those that have no such block any
-        more keep their last answer.
+    def look(self, groups: Sequence[int], step: int, *, in_loop: bool = False) -> None:
+        """One walk for all of the groups; those that have no live block any more keep their last answer.
 
         Outside the loop (`in_loop` False) what was seen inside it is not replaced by "garbage" or "nobody": the
         function that held the blocks has returned since, and they only wait to be freed.
@@ -65,7 +66,7 @@ class HolderSearch:
         began = time.perf_counter()
         self._owed = False
         self._last_step = step
-        samples = core.sample_blocks(list(groups), SAMPLES, since)
+        samples = core.sample_blocks(list(groups), SAMPLES, self._since)
         if samples:
             found = core.find_holders(
                 [address for _, address in samples], [group for group, _ in samples], _own_frames()

@@ -131,7 +131,7 @@ def _leftover(
 
 
 def _holder(group: int, since: core.BirthMark) -> str:
-    search = HolderSearch()
-    search.look([group], 0, since)
+    search = HolderSearch(since)
+    search.look([group], 0)
     held = search.held(group)
     return "" if held is None or not held.links else holder_phrase(held.root, held.links, held.holder)

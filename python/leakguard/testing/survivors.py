@@ -39,8 +39,8 @@ def survivors_as_findings(
     One walk of the heap for all. With a single run there is no rate to speak of, and the title says what is
     kept.
     """
-    search = HolderSearch()
-    search.look(sorted(groups), first + len(runs) - 1, births.first)
+    search = HolderSearch(births.first)
+    search.look(sorted(groups), first + len(runs) - 1)
     residents = attachment.cuda.residents()
     growing = []
     for group in sorted(groups):
@@ -90,10 +90,17 @@ def counted(
         finding
         for finding in findings
         if is_leak(finding)
-        and finding.bytes > limit
+        and _kept(finding) > limit
         and not any(link.type and link.type.startswith(RUNNERS_OWN) for link in finding.retained_by)
         and (filter_fn is None or filter_fn(finding))
     )
+
+
+def _kept(finding: Finding) -> float:
+    """What the loop itself has kept: at the same line others may have left something before."""
+    if finding.first_step is None or finding.last_step is None:
+        return finding.bytes
+    return min(finding.bytes, finding.bytes_per_step * (finding.last_step - finding.first_step + 1))
 
 
 def leak_report(findings: Sequence[Finding], steps: Steps) -> Report:

@@ -1,0 +1,12 @@
+"""Every test of this folder, as often as REPETITIONS says, all of them before any again."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="session", params=range(int(os.environ.get("REPETITIONS", "1"))), autouse=True)
+def repetition(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
