@@ -44,6 +44,7 @@ class Engine:
         self._watch = core.Watch()
         self._holders = HolderSearch(core.BirthMark())
         self._guarded = guarded
+        self._seek_modules = seek_modules or bool(roots)
         self._resting = False
         self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code)
@@ -128,7 +129,8 @@ class Engine:
         elapsed = time.perf_counter() - self._began
         fresh = self._watch.mark(elapsed) > 0
         self._attachment.cuda.step_ended()
-        self._modules.refresh_if_unknown()
+        if self._seek_modules:
+            self._modules.refresh_if_unknown()
         self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
         if self._steps.source != "forward":
             core.seek_root_modules(None)

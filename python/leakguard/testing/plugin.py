@@ -40,15 +40,16 @@ class LeakguardPlugin:
         self._ran: set[str] = set()
 
     def checking_session(self) -> CheckingSession:
-        """What a checked test needs, torch included. Raises pytest.UsageError for a baseline that cannot be
-        read."""
+        """What a checked test needs, torch included. Raises pytest.UsageError when it cannot be had: the baseline
+        cannot be read, or the native modules do not fit this torch."""
         if self._session is None:
             from leakguard.testing.baseline import BaselineError
-            from leakguard.testing.session import CheckingSession
 
             try:
+                from leakguard.testing.session import CheckingSession
+
                 self._session = CheckingSession(self._settings)
-            except BaselineError as error:
+            except (BaselineError, ImportError) as error:
                 raise pytest.UsageError(str(error)) from error
         return self._session
 
@@ -141,7 +142,7 @@ class LeakguardPlugin:
     ) -> Generator[None, Any, None]:
         """Puts the leak trace in the place of a traceback, and what was found on the report."""
         outcome = yield
-        if call.excinfo is not None:
+        if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
             self._failed.add(item.nodeid)
         check = item.stash.get(CHECK, None) if call.when == "call" else None
         accepted = (
