@@ -19,6 +19,12 @@ pytest.importorskip("torch")
 import leakguard.render
 import leakguard.testing
 
+# What a run in this process imports first, pytester forgets after it; the process has one torch and one ledger.
+importlib.import_module("torch._dynamo")  # as the first optimizer step would
+for package in (leakguard, leakguard.testing, leakguard.render):
+    for file in sorted(Path(str(package.__file__)).parent.glob("[a-z]*.py")):
+        importlib.import_module(f"{package.__name__}.{file.stem}")
+
 PLUGIN = "leakguard.pytest_plugin"
 
 LEAK = """
@@ -50,11 +56,6 @@ class PluginWorld:
         monkeypatch.delenv("LEAKGUARD", raising=False)
         monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
         monkeypatch.setenv("COLUMNS", "160")
-        # What pytester imports anew for a run, it forgets after it; the process has one torch and one ledger.
-        importlib.import_module("torch._dynamo")  # as the first optimizer step would
-        for package in (leakguard, leakguard.testing, leakguard.render):
-            for file in sorted(Path(str(package.__file__)).parent.glob("[a-z]*.py")):
-                importlib.import_module(f"{package.__name__}.{file.stem}")
 
     def write(self, text: str, name: str = "test_it") -> Path:
         """A test file; instead of the one of that name, if there is one."""
