@@ -27,7 +27,7 @@ def in_turns(
     inner: int,
     rounds: int,
 ) -> dict[str, float]:
-    """Process CPU nanoseconds of one `work()` under each configuration.
+    """Process CPU nanoseconds of one `work()` under each configuration, `inner` of them in each of the rounds.
 
     A configuration is a function that sets it up and returns the one that takes it down. In each round all
     have their turn, every second round backwards, so that a slow spell of the machine meets them alike.
@@ -40,10 +40,10 @@ def in_turns(
             work()
             gc.collect()
             gc.disable()
-            began = time.process_time_ns()
             for _ in range(inner):
+                began = time.process_time_ns()
                 work()
-            times[name].append((time.process_time_ns() - began) / inner)
+                times[name].append(time.process_time_ns() - began)
             gc.enable()
             take_down()
         order.reverse()

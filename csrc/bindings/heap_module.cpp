@@ -43,7 +43,7 @@ py::list ownFrames(int at_a_time) {
       frames.append(py::make_tuple(
           py::reinterpret_borrow<py::object>(static_cast<PyObject*>(frame.code)),
           frame.lasti_bytes,
-          reinterpret_cast<std::uintptr_t>(frame.slot0)));
+          reinterpret_cast<std::uintptr_t>(lg_first_slot(&frame))));
     }
   }
 }

@@ -69,17 +69,23 @@ uint32_t BirthWindows::add(uint32_t step, int64_t bytes) noexcept {
       return step;
     }
   }
-  if (size_ == capacity_) {
-    dropEmpty();
+  if (size_ < capacity_ || makeRoom(step)) {
+    windows_[size_++] = {step, step, 1, 1, bytes};
   }
+  return step;
+}
+
+// Room for one window more; false when there is no memory for the first: then a birth has none, and its death finds
+// none.
+bool BirthWindows::makeRoom(uint32_t now) noexcept {
+  dropEmpty();
   if (size_ == capacity_ && (capacity_ == kMost || !grow())) {
     if (capacity_ == 0) {
-      return step; // no memory for the first window: this birth has none, and its death will find none
+      return false;
     }
-    merge(step);
+    merge(now);
   }
-  windows_[size_++] = {step, step, 1, 1, bytes};
-  return step;
+  return true;
 }
 
 void BirthWindows::remove(uint32_t birthStep, int64_t bytes) noexcept {

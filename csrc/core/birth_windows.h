@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/visibility.h"
+
 namespace leakguard {
 
 // Survivors of one group that were born in steps first..last.
@@ -41,6 +43,7 @@ class BirthWindows {
   }
 
  private:
+  LEAKGUARD_SELDOM bool makeRoom(uint32_t now) noexcept;
   void dropEmpty() noexcept;
   void merge(uint32_t now) noexcept;
   bool grow() noexcept;

@@ -42,7 +42,7 @@ inline constexpr uint8_t kPrivatePool = 16; // in the pool of a captured graph, 
 } // namespace block_flag
 
 // One live block. Bytes are what the program requested; what the allocator set aside is joined in at report time.
-struct Block {
+struct alignas(64) Block { // one cache line
   uint64_t address;
   uint64_t requested; // bytes
   uint64_t birth; // event number of its shard: tells two blocks at one address apart
@@ -56,8 +56,7 @@ struct Block {
   DeviceKey device;
   BlockState state;
   uint8_t flags;
-  uint8_t unused;
 };
-static_assert(sizeof(Block) <= 56, "host memory per live block is a stated cost");
+static_assert(sizeof(Block) == 64, "host memory per live block is a stated cost");
 
 } // namespace leakguard

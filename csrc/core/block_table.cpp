@@ -1,6 +1,7 @@
 #include "core/block_table.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace leakguard {
@@ -24,16 +25,20 @@ uint32_t BlockTable::takeRecord() {
     return index;
   }
   if (used_ / kChunk == chunks_.size()) {
-    if (chunks_.size() == chunks_.capacity()) {
-      chunks_.reserve(chunks_.empty() ? 4 : chunks_.size() * 2); // so that push_back below cannot throw
-    }
-    auto* chunk = static_cast<Block*>(std::calloc(kChunk, sizeof(Block)));
-    if (chunk == nullptr) {
-      throw std::bad_alloc();
-    }
-    chunks_.push_back(chunk);
+    addChunk();
   }
   return used_++;
+}
+
+void BlockTable::addChunk() {
+  if (chunks_.size() == chunks_.capacity()) {
+    chunks_.reserve(chunks_.empty() ? 4 : chunks_.size() * 2); // so that push_back below cannot throw
+  }
+  auto* chunk = static_cast<Block*>(std::calloc(kChunk, sizeof(Block)));
+  if (chunk == nullptr) {
+    throw std::bad_alloc();
+  }
+  chunks_.push_back(chunk);
 }
 
 uint32_t BlockTable::hashOf(uint64_t address) noexcept {

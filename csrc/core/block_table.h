@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/block.h"
+#include "core/visibility.h"
 
 namespace leakguard {
 
@@ -57,7 +58,8 @@ class BlockTable {
   }
   static uint32_t hashOf(uint64_t address) noexcept;
   uint32_t slotOf(uint64_t address, uint32_t hash) noexcept; // the slot that holds it, or the empty one it would take
-  void grow();
+  LEAKGUARD_SELDOM void grow();
+  LEAKGUARD_SELDOM void addChunk();
   uint32_t takeRecord();
 
   Slot* slots_ = nullptr;

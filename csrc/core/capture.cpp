@@ -10,7 +10,6 @@ namespace {
 
 struct CaptureState {
   PendingContext pending;
-  uint32_t events;
   uint16_t number;
   CaptureState* nextFree;
   void recycle() noexcept {
@@ -24,7 +23,6 @@ std::atomic<bool (*)(Context&) noexcept> readNodeSocket{nullptr};
 std::atomic<void (*)(const Context&, uint32_t) noexcept> rememberForwardSocket{nullptr};
 std::atomic<uint16_t> threadsSeen{0};
 
-constexpr uint32_t kTimedOneIn = 256;
 std::atomic<int64_t> sampledNanoseconds{0};
 
 int64_t nanoseconds() noexcept {
@@ -64,17 +62,12 @@ Context captureContext() noexcept {
   return context;
 }
 
-SampledCost::SampledCost() noexcept {
-  CaptureState* state = ThreadSlot<CaptureState>::get();
-  if (state != nullptr && ++state->events % kTimedOneIn == 0) {
-    began_ = nanoseconds();
-  }
+void SampledCost::begin() noexcept {
+  began_ = nanoseconds();
 }
 
-SampledCost::~SampledCost() {
-  if (began_ != 0) {
-    sampledNanoseconds.fetch_add((nanoseconds() - began_) * kTimedOneIn, std::memory_order_relaxed);
-  }
+void SampledCost::end() const noexcept {
+  sampledNanoseconds.fetch_add((nanoseconds() - began_) * kTimedOneIn, std::memory_order_relaxed);
 }
 
 double SampledCost::seconds() noexcept {

@@ -48,14 +48,27 @@ LEAKGUARD_API PendingContext* pendingContext() noexcept; // this thread's; nullp
 // Time spent in the allocator's path, from one event in 256 that is timed: put one on the stack around the work.
 class LEAKGUARD_API SampledCost {
  public:
-  SampledCost() noexcept;
-  ~SampledCost();
+  SampledCost() noexcept {
+    if (++events_ % kTimedOneIn == 0) {
+      begin();
+    }
+  }
+  ~SampledCost() {
+    if (began_ != 0) {
+      end();
+    }
+  }
   SampledCost(const SampledCost&) = delete;
   SampledCost& operator=(const SampledCost&) = delete;
 
   static double seconds() noexcept; // estimated total of all threads
 
  private:
+  static constexpr uint32_t kTimedOneIn = 256;
+  LEAKGUARD_SELDOM void begin() noexcept;
+  LEAKGUARD_SELDOM void end() const noexcept;
+
+  static inline thread_local uint32_t events_ __attribute__((tls_model("initial-exec"))) = 0;
   int64_t began_ = 0; // ns; 0 = this event is not timed
 };
 

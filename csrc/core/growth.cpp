@@ -222,12 +222,7 @@ std::vector<Evidence> Growth::look() const {
   if (steps == history_.base()) {
     return found;
   }
-  const uint32_t newest = steps - 1;
-  const uint32_t groups = groups_.size();
-  for (uint32_t group = 0; group < groups; ++group) {
-    if (history_.countAt(newest, group).blocks < int64_t{kFirm}) { // most groups have next to nothing alive
-      continue;
-    }
+  for (const uint32_t group : history_.groupsOf(steps - 1, int64_t{kFirm})) { // most have next to nothing alive
     const std::vector<BirthWindow> windows = groups_.windows(group);
     if (std::optional<Evidence> evidence = judge(group, windows, history_)) {
       found.push_back(*evidence);
@@ -263,6 +258,11 @@ std::vector<uint32_t> Growth::growing() const {
     groups.push_back(evidence.group);
   }
   return groups;
+}
+
+bool Growth::anyGrowing() const {
+  const std::lock_guard guard(mutex_);
+  return !last_.empty();
 }
 
 std::vector<Evidence> Growth::evidence() const {

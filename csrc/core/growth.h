@@ -53,6 +53,7 @@ class LEAKGUARD_API Growth {
   uint32_t observe();
   // Groups that were growing at the last look. Cheap.
   std::vector<uint32_t> growing() const;
+  bool anyGrowing() const;
   // What is growing now. Call between marks: a group that shrank since the last mark (a function has returned and its
   // locals died) keeps what was seen at the last look.
   std::vector<Evidence> evidence() const;

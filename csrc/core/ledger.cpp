@@ -11,17 +11,14 @@
 
 namespace leakguard {
 
-int Ledger::shardIndex(DeviceKey device, uint64_t address) noexcept {
-  return isCuda(device) ? indexOf(device)
-                        : kCudaDevices + static_cast<int>(scatterBits(address) >> (64 - kHostShardBits));
-}
-
+// A peak is a value that a death follows, and a trough one that a birth follows: where blocks come one after another
+// there is nothing to record, and the latest value is looked at by whoever asks for the range.
 void Ledger::shift(Totals& totals, int64_t bytes) noexcept {
-  const int64_t now = totals.liveBytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::atomic<int64_t>& extreme = bytes >= 0 ? totals.peak : totals.trough;
+  const int64_t before = totals.liveBytes.fetch_add(bytes, std::memory_order_relaxed);
+  std::atomic<int64_t>& extreme = bytes >= 0 ? totals.trough : totals.peak;
   int64_t seen = extreme.load(std::memory_order_relaxed);
-  while ((bytes >= 0 ? now > seen : now < seen) &&
-         !extreme.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  while ((bytes >= 0 ? before < seen : before > seen) &&
+         !extreme.compare_exchange_weak(seen, before, std::memory_order_relaxed)) {
   }
 }
 
@@ -35,11 +32,14 @@ void Ledger::born(
   constexpr uint8_t kOfKey = block_flag::kUserLineInBackward | block_flag::kRaw | block_flag::kReplay |
       block_flag::kSeeded | block_flag::kPrivatePool;
   GroupKey key{context.line, context.via, context.forwardLine, device, context.phase, uint8_t(context.flags & kOfKey)};
-  const uint32_t group = groups_.groupFor(key);
-  groups_.describe(group, context.module, context.node);
-  const uint32_t counted = groups_.born(group, step(), static_cast<int64_t>(requested));
-
   Shard& shard = shardOf(device, address);
+  // Locked instructions keep later loads waiting: what is needed behind them is asked for before.
+  __builtin_prefetch(&shard, 1);
+  __builtin_prefetch(&shard.sums[column(device)], 1);
+  __builtin_prefetch(&totals_[indexOf(device)], 1);
+  const uint32_t group = groups_.groupFor(key);
+  const uint32_t counted = groups_.born(group, step(), static_cast<int64_t>(requested), context.module, context.node);
+
   Block old{};
   bool dropped = false;
   {
@@ -83,6 +83,7 @@ void Ledger::born(
   Totals& totals = totals_[indexOf(device)];
   if (!totals.seen.load(std::memory_order_relaxed)) {
     totals.seen.store(true, std::memory_order_relaxed);
+    seen_[indexOf(device)].store(true, std::memory_order_relaxed);
   }
   shift(totals, static_cast<int64_t>(requested));
 }

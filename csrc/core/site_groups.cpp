@@ -115,23 +115,26 @@ uint32_t SiteGroups::append(const GroupKey& key, uint64_t hash) noexcept {
   return index;
 }
 
-uint32_t SiteGroups::born(uint32_t index, uint32_t step, int64_t bytes) noexcept {
+uint32_t SiteGroups::born(uint32_t index, uint32_t step, int64_t bytes, uint32_t module, uint32_t node) noexcept {
   Group& into = group(index);
-  Count& sums = count(index);
   const std::lock_guard guard(into.lock);
-  const uint32_t counted = into.births.add(step, bytes);
-  sums.blocks.add(1);
-  sums.bytes.add(bytes);
-  return counted;
+  if (module != 0) {
+    into.module.store(module, std::memory_order_relaxed);
+  }
+  if (node != 0) {
+    into.node.store(node, std::memory_order_relaxed);
+  }
+  into.blocks.add(1);
+  into.bytes.add(bytes);
+  return into.births.add(step, bytes);
 }
 
 void SiteGroups::died(uint32_t index, uint32_t birthStep, int64_t bytes) noexcept {
   Group& from = group(index);
-  Count& sums = count(index);
   const std::lock_guard guard(from.lock);
   from.births.remove(birthStep, bytes);
-  sums.blocks.add(-1);
-  sums.bytes.add(-bytes);
+  from.blocks.add(-1);
+  from.bytes.add(-bytes);
 }
 
 GroupKey SiteGroups::key(uint32_t index) const noexcept {
@@ -144,17 +147,6 @@ uint32_t SiteGroups::module(uint32_t index) const noexcept {
 
 uint32_t SiteGroups::node(uint32_t index) const noexcept {
   return index < size() ? group(index).node.load(std::memory_order_relaxed) : 0;
-}
-
-void SiteGroups::describe(uint32_t index, uint32_t module, uint32_t node) noexcept {
-  Group& into = group(index);
-  // Looked at first: a line that many threads run must not be written to by all of them.
-  if (module != 0 && into.module.load(std::memory_order_relaxed) != module) {
-    into.module.store(module, std::memory_order_relaxed);
-  }
-  if (node != 0 && into.node.load(std::memory_order_relaxed) != node) {
-    into.node.store(node, std::memory_order_relaxed);
-  }
 }
 
 std::vector<BirthWindow> SiteGroups::windows(uint32_t index) const {
@@ -180,7 +172,7 @@ void SiteGroups::copyCounts(std::vector<LiveCount>& counts) const {
     const Chunk& chunk = *chunks_[base / kChunk].load(std::memory_order_acquire);
     const uint32_t here = size - base < kChunk ? size - base : kChunk;
     for (uint32_t i = 0; i < here; ++i) {
-      counts[base + i] = {chunk.counts[i].blocks.value(), chunk.counts[i].bytes.value()};
+      counts[base + i] = {chunk[i].blocks.value(), chunk[i].bytes.value()};
     }
   }
 }

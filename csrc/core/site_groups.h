@@ -44,7 +44,8 @@ class LEAKGUARD_API SiteGroups {
   ~SiteGroups();
 
   uint32_t groupFor(const GroupKey& key) noexcept;
-  uint32_t born(uint32_t group, uint32_t step, int64_t bytes) noexcept; // returns the step it was counted in
+  // Returns the step it was counted in. Module and node (0 = none) are kept as the group's latest.
+  uint32_t born(uint32_t group, uint32_t step, int64_t bytes, uint32_t module = 0, uint32_t node = 0) noexcept;
   void died(uint32_t group, uint32_t birthStep, int64_t bytes) noexcept;
 
   uint32_t size() const noexcept {
@@ -53,7 +54,6 @@ class LEAKGUARD_API SiteGroups {
   GroupKey key(uint32_t group) const noexcept;
   uint32_t module(uint32_t group) const noexcept; // module of the group's latest birth, 0 = none
   uint32_t node(uint32_t group) const noexcept;
-  void describe(uint32_t group, uint32_t module, uint32_t node) noexcept;
   std::vector<BirthWindow> windows(uint32_t group) const; // a copy, empty windows left out
 
   // Copies the counts of all groups; `counts` is resized to size().
@@ -63,21 +63,17 @@ class LEAKGUARD_API SiteGroups {
  private:
   static constexpr uint32_t kChunk = 256;
   static constexpr uint32_t kFirstSlots = 1024;
-  struct Count { // under the group's lock
-    SharedCount blocks;
-    SharedCount bytes;
-  };
-  struct Group {
+  struct alignas(64) Group { // one cache line: a birth or a death touches no more of it
     GroupKey key;
     mutable SpinLock lock;
     std::atomic<uint32_t> module{0};
     std::atomic<uint32_t> node{0};
+    SharedCount blocks; // changed under the lock, like the windows
+    SharedCount bytes;
     BirthWindows births;
   };
-  struct Chunk {
-    std::array<Count, kChunk> counts; // side by side: a mark reads only these
-    std::array<Group, kChunk> groups;
-  };
+  static_assert(sizeof(Group) == 64);
+  using Chunk = std::array<Group, kChunk>;
   struct Slot {
     std::atomic<uint32_t> tag{0}; // 0 = empty; never changes again
     std::atomic<uint32_t> group{0};
@@ -95,14 +91,11 @@ class LEAKGUARD_API SiteGroups {
   };
 
   Group& group(uint32_t index) const noexcept {
-    return chunks_[index / kChunk].load(std::memory_order_acquire)->groups[index % kChunk];
-  }
-  Count& count(uint32_t index) const noexcept {
-    return chunks_[index / kChunk].load(std::memory_order_acquire)->counts[index % kChunk];
+    return (*chunks_[index / kChunk].load(std::memory_order_acquire))[index % kChunk];
   }
   uint32_t lookUp(const GroupKey& key, uint64_t hash, Slot** empty = nullptr) const noexcept;
   void widen() noexcept;
-  uint32_t append(const GroupKey& key, uint64_t hash) noexcept;
+  LEAKGUARD_SELDOM uint32_t append(const GroupKey& key, uint64_t hash) noexcept;
 
   std::array<std::atomic<Chunk*>, kMost / kChunk> chunks_{};
   std::atomic<uint32_t> size_{0};

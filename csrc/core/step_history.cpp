@@ -11,8 +11,8 @@ bool stays(uint32_t step, uint32_t age, uint32_t recent) noexcept {
   if (age <= recent) {
     return true;
   }
-  const uint32_t stride = std::bit_floor(age) / 8;
-  return stride == 0 || step % stride == 0;
+  const uint32_t stride = std::bit_floor(age) / 8; // a power of two, or 0
+  return stride == 0 || (step & (stride - 1)) == 0;
 }
 
 } // namespace
@@ -45,7 +45,7 @@ uint32_t StepHistory::mark(double seconds) {
     mark->devices.push_back({device, counts.liveBytes, range.trough, range.peak, consumed});
   }
   followTides(*mark);
-  marks_.push_back(std::move(mark));
+  marks_.push_back({steps_, std::move(mark)});
   ledger_.setStep(++steps_);
   thin();
   return steps_ - 1;
@@ -73,16 +73,17 @@ void StepHistory::followTides(const Mark& mark) {
 void StepHistory::thin() {
   size_t kept = 0;
   for (size_t i = 0; i < marks_.size(); ++i) {
-    std::unique_ptr<Mark>& mark = marks_[i];
-    const bool atBase = mark->step - base_ < kAtBase; // wraps around for earlier ones
-    if (i == 0 || atBase || stays(mark->step, steps_ - mark->step, kRecent)) {
+    const uint32_t step = marks_[i].step;
+    const bool atBase = step - base_ < kAtBase; // wraps around for earlier ones
+    if (i == 0 || atBase || stays(step, steps_ - step, kRecent)) {
       if (kept != i) {
-        marks_[kept] = std::move(mark);
+        marks_[kept] = std::move(marks_[i]);
       }
       ++kept;
       continue;
     }
-    Mark& heir = *marks_[i + 1]; // the newest mark always stays, so there is one
+    std::unique_ptr<Mark>& mark = marks_[i].mark;
+    Mark& heir = *marks_[i + 1].mark; // the newest mark always stays, so there is one
     heir.firstStep = mark->firstStep;
     for (DeviceStep& row : heir.devices) {
       for (const DeviceStep& older : mark->devices) {
@@ -115,8 +116,8 @@ uint32_t StepHistory::base() const noexcept {
 
 const Mark* StepHistory::find(uint32_t step) const {
   const auto after = std::upper_bound(
-      marks_.begin(), marks_.end(), step, [](uint32_t value, const auto& mark) { return value < mark->step; });
-  return after == marks_.begin() ? nullptr : std::prev(after)->get();
+      marks_.begin(), marks_.end(), step, [](uint32_t value, const Kept& kept) { return value < kept.step; });
+  return after == marks_.begin() ? nullptr : std::prev(after)->mark.get();
 }
 
 std::optional<uint32_t> StepHistory::nearest(uint32_t step) const {
@@ -129,6 +130,19 @@ LiveCount StepHistory::countAt(uint32_t step, uint32_t group) const {
   const std::lock_guard guard(mutex_);
   const Mark* mark = find(step);
   return mark != nullptr && group < mark->counts.size() ? mark->counts[group] : LiveCount{};
+}
+
+std::vector<uint32_t> StepHistory::groupsOf(uint32_t step, int64_t blocks) const {
+  std::vector<uint32_t> groups;
+  const std::lock_guard guard(mutex_);
+  if (const Mark* mark = find(step); mark != nullptr) {
+    for (size_t group = 0; group < mark->counts.size(); ++group) {
+      if (mark->counts[group].blocks >= blocks) {
+        groups.push_back(static_cast<uint32_t>(group));
+      }
+    }
+  }
+  return groups;
 }
 
 std::optional<std::vector<GroupChange>> StepHistory::diff(uint32_t from, uint32_t to) const {
@@ -160,8 +174,8 @@ std::vector<Mark> StepHistory::rows() const {
   const std::lock_guard guard(mutex_);
   std::vector<Mark> rows;
   rows.reserve(marks_.size());
-  for (const auto& mark : marks_) {
-    rows.push_back({mark->firstStep, mark->step, mark->seconds, mark->devices, {}});
+  for (const auto& [step, mark] : marks_) {
+    rows.push_back({mark->firstStep, step, mark->seconds, mark->devices, {}});
   }
   return rows;
 }
@@ -169,7 +183,7 @@ std::vector<Mark> StepHistory::rows() const {
 size_t StepHistory::hostBytes() const {
   const std::lock_guard guard(mutex_);
   size_t bytes = tides_.capacity() * sizeof(Tide);
-  for (const auto& mark : marks_) {
+  for (const auto& [step, mark] : marks_) {
     bytes += sizeof(Mark) + mark->counts.capacity() * sizeof(LiveCount);
   }
   return bytes;

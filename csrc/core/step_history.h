@@ -67,6 +67,8 @@ class LEAKGUARD_API StepHistory {
   // Groups whose live counts differ between two kept marks; nullopt for a step without a kept mark (ask nearest first).
   std::optional<std::vector<GroupChange>> diff(uint32_t from, uint32_t to) const;
   LiveCount countAt(uint32_t step, uint32_t group) const; // at the nearest kept mark, 0 before the first
+  // Groups that had at least so many blocks at the nearest kept mark, ascending.
+  std::vector<uint32_t> groupsOf(uint32_t step, int64_t blocks) const;
   Tide tide(uint32_t group) const;
 
   // Rows for a table, oldest first, without the counts.
@@ -77,13 +79,18 @@ class LEAKGUARD_API StepHistory {
   static constexpr uint32_t kRecent = 64;
   static constexpr uint32_t kAtBase = 2;
 
+  struct Kept { // the step stands here too: looking one mark up, or for those to drop, reads no mark
+    uint32_t step;
+    std::unique_ptr<Mark> mark;
+  };
+
   const Mark* find(uint32_t step) const; // nearest at or before
   void thin();
   void followTides(const Mark& mark);
 
   Ledger& ledger_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Mark>> marks_;
+  std::vector<Kept> marks_;
   std::unique_ptr<Mark> spare_; // a dropped mark's memory serves the next
   std::vector<Tide> tides_;
   uint64_t bornBefore_[kDevices] = {};

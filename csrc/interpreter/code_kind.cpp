@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <string_view>
@@ -52,64 +51,12 @@ std::string copyOf(PyObject* text) {
   return out;
 }
 
-uint64_t wordAt(const char* from) noexcept {
-  uint64_t word = 0;
-  std::memcpy(&word, from, sizeof word);
-  return word;
-}
-
-uint64_t shortWordAt(const char* from, size_t size) noexcept {
-  uint64_t word = 0;
-  for (size_t i = 0; i < size; ++i) {
-    word = word << 8 | static_cast<unsigned char>(from[i]);
-  }
-  return word;
-}
-
-// All of the bytes when they are not many, else an even sample; in four lanes, so that the multiplications overlap.
-uint64_t hashOf(const char* data, size_t size) noexcept {
-  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15ULL;
-  constexpr size_t kChunk = 32;
-  constexpr size_t kMostChunks = 64;
-  uint64_t a = size;
-  uint64_t b = 1;
-  uint64_t c = 2;
-  uint64_t d = 3;
-  const auto fold = [](uint64_t lane, uint64_t word) { return std::rotl((lane ^ word) * kMultiplier, 29); };
-  const size_t chunks = size / kChunk;
-  const size_t stride = chunks <= kMostChunks ? 1 : chunks / kMostChunks + 1;
-  for (size_t chunk = 0; chunk < chunks; chunk += stride) {
-    const char* from = data + chunk * kChunk;
-    a = fold(a, wordAt(from));
-    b = fold(b, wordAt(from + 8));
-    c = fold(c, wordAt(from + 16));
-    d = fold(d, wordAt(from + 24));
-  }
-  const char* rest = data + chunks * kChunk;
-  const size_t left = size % kChunk;
-  if (left >= 8) {
-    b = fold(b, wordAt(rest));
-  }
-  if (left >= 16) {
-    c = fold(c, wordAt(rest + 8));
-  }
-  if (left >= 24) {
-    d = fold(d, wordAt(rest + 16));
-  }
-  if (left % 8 != 0) { // the last bytes, with some that were taken before
-    a = fold(a, size >= 8 ? wordAt(data + size - 8) : shortWordAt(data, size));
-  }
-  return mixBits(a ^ std::rotl(b, 16) ^ std::rotl(c, 32) ^ std::rotl(d, 48));
-}
-
-size_t sizeOf(PyObject* text) noexcept { // in bytes
-  return static_cast<size_t>(PyUnicode_GET_LENGTH(text)) * static_cast<size_t>(PyUnicode_KIND(text));
-}
-
-// Of the contents. The hash that a string remembers is no help: nearly all names in code objects have never been asked
-// for theirs.
-uint64_t hashOf(PyObject* text) noexcept {
-  return hashOf(static_cast<const char*>(PyUnicode_DATA(text)), sizeOf(text));
+uint64_t hashOfBytes(PyObject* bytes) noexcept {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // the field stays as long as bytes objects keep their hash
+  const Py_hash_t kept = reinterpret_cast<PyBytesObject*>(bytes)->ob_shash;
+#pragma GCC diagnostic pop
+  return static_cast<uint64_t>(kept != -1 ? kept : PyBytes_Type.tp_hash(bytes));
 }
 
 bool endsWith(std::string_view text, std::string_view end) noexcept {
@@ -137,6 +84,16 @@ CodeKind kindOfTorch(const PyCodeObject* code, std::string_view file) {
 
 } // namespace
 
+// Note [Hashes that strings keep]
+// A str and a bytes object remember the hash of their contents once they were asked for it. A new object at the address
+// of a dead one has none, so the remembered hash tells the two apart for the price of one read. Whoever asks first
+// computes it: a pure function of the contents that stores one aligned word, the same whichever thread is first, with
+// the GIL or without it.
+uint64_t hashOf(PyObject* text) noexcept {
+  const Py_hash_t kept = reinterpret_cast<PyASCIIObject*>(text)->hash;
+  return static_cast<uint64_t>(kept != -1 ? kept : PyUnicode_Type.tp_hash(text));
+}
+
 void setCodeRules(std::vector<CodeRule> fresh) {
   std::stable_sort(fresh.begin(), fresh.end(), [](const CodeRule& a, const CodeRule& b) {
     return a.prefix.size() > b.prefix.size(); // the longest prefix wins
@@ -150,27 +107,10 @@ uint32_t rulesVersion() noexcept {
   return version.load(std::memory_order_relaxed);
 }
 
-uint64_t kindFingerprintOf(const PyCodeObject* code) noexcept {
-  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15ULL;
-  PyObject* file = code->co_filename;
-  const size_t size = sizeOf(file);
-  const auto* data = static_cast<const char*>(PyUnicode_DATA(file));
-  uint64_t mixed = size << 32 ^ static_cast<uint32_t>(code->co_firstlineno);
-  mixed = (mixed ^ reinterpret_cast<uintptr_t>(file)) * kMultiplier;
-  mixed ^= std::rotl(reinterpret_cast<uintptr_t>(code->co_qualname) * kMultiplier, 32);
-  if (size >= 16) {
-    mixed = (mixed ^ wordAt(data) ^ std::rotl(wordAt(data + size - 16), 21)) * kMultiplier;
-    return mixed ^ std::rotl(wordAt(data + size - 8) * kMultiplier, 43);
-  }
-  return mixed ^ hashOf(data, size);
-}
-
 uint64_t fingerprintOf(const PyCodeObject* code) noexcept {
-  const auto* table = reinterpret_cast<const PyBytesObject*>(code->co_linetable);
-  uint64_t mixed = hashOf(code->co_filename) * 31 + hashOf(code->co_qualname);
-  mixed = mixed * 31 + static_cast<uint64_t>(code->co_firstlineno);
-  mixed = mixed * 31 + static_cast<uint64_t>(Py_SIZE(code));
-  return mixBits(mixed * 31 + hashOf(table->ob_sval, static_cast<size_t>(Py_SIZE(table))));
+  const uint64_t names = scatterBits(hashOf(code->co_filename)) + std::rotl(hashOf(code->co_qualname), 23);
+  const uint64_t lines = hashOfBytes(code->co_linetable) + (static_cast<uint64_t>(code->co_firstlineno) << 40);
+  return mixBits(names ^ scatterBits(lines));
 }
 
 CodeKind classify(const PyCodeObject* code) noexcept {
@@ -186,7 +126,7 @@ CodeKind classify(const PyCodeObject* code) noexcept {
       return CodeKind::Generated;
     }
     if (file.find("/torchinductor_") != std::string::npos) { // code that torch.compile wrote
-      return CodeKind::Torch;
+      return CodeKind::Passing;
     }
     CodeKind kind = CodeKind::User;
     {
@@ -197,6 +137,9 @@ CodeKind classify(const PyCodeObject* code) noexcept {
           break;
         }
       }
+    }
+    if (staysLoaded(kind) && copyOf(code->co_qualname) == "<module>") {
+      return CodeKind::Passing;
     }
     return kind == CodeKind::Torch ? kindOfTorch(code, file) : kind;
   } catch (const std::exception&) { // no memory

@@ -14,12 +14,10 @@ namespace leakguard {
 // code object must be alive: it belongs to a frame of this thread.
 
 // Tells a code object from another one that lies at the same address later, by everything that its lines depend on.
-// Contents, not addresses: the strings and tables of a dead one are re-used as easily as the object itself. Of a line
-// table above two kilobytes an even sample is taken.
+// Contents, not addresses: the strings and tables of a dead one are re-used as easily as the object itself.
 uint64_t fingerprintOf(const PyCodeObject* code) noexcept;
-// The same for its kind. A walk asks for every frame, so it is content with the addresses of the names, the first line,
-// and length and ends of the file's name: files of two kinds that are alike in all of these do not meet at one address.
-uint64_t kindFingerprintOf(const PyCodeObject* code) noexcept;
+// Of the contents of a str.
+uint64_t hashOf(PyObject* text) noexcept;
 
 // Slow: the answer is for the caller to remember.
 CodeKind classify(const PyCodeObject* code) noexcept;

@@ -69,11 +69,15 @@ int lg_own_frames(void** cursor, LgFrameRef* out, int max) {
       continue;
     out[count].code = code;
     out[count].lasti_bytes = lasti_of(frame, code);
-    out[count].slot0 = code->co_nlocalsplus > 0 ? frame->localsplus[0] : NULL;
+    out[count].slots = (void**)frame->localsplus;
     count++;
   }
   *cursor = frame ? (void*)frame : &end_of_stack;
   return count;
+}
+
+void* lg_first_slot(const LgFrameRef* frame) {
+  return ((PyCodeObject*)frame->code)->co_nlocalsplus > 0 ? frame->slots[0] : NULL;
 }
 
 static int describe(_PyInterpreterFrame* frame, LgFrame* out) {

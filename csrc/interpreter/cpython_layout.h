@@ -16,14 +16,16 @@ extern "C" {
 
 typedef struct LgFrameRef {
   void* code; /* PyCodeObject*, alive as long as its frame is */
+  void** slots; /* the frame's locals, cells and free variables; not looked at before somebody asks */
   int lasti_bytes; /* instruction offset in bytes; negative before the first instruction */
-  void* slot0; /* localsplus[0]: the first argument, or the cell that holds it; NULL when unbound or absent */
 } LgFrameRef;
 
 /* Fills out with up to max frames of the calling thread, innermost first. *cursor is NULL at the first call and moves
  * on by itself; 0 is the end (and the answer for a thread Python does not know). Needs no GIL: only this thread can
  * push or pop its frames, and each frame owns its code. Frames the interpreter makes for itself are skipped. */
 int lg_own_frames(void** cursor, LgFrameRef* out, int max);
+/* The first argument of a frame that still runs, or the cell that holds it; NULL when unbound or absent. */
+void* lg_first_slot(const LgFrameRef* frame);
 
 /* ---- frames, under the GIL ------------------------------------------------------------------------------------- */
 

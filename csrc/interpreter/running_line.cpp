@@ -9,37 +9,25 @@
 #include "core/module_table.h"
 #include "core/thread_slot.h"
 #include "interpreter/code_kind.h"
-#include "interpreter/cpython_layout.h"
+#include "interpreter/frame_path.h"
 
 namespace leakguard {
 namespace {
 
-constexpr int kDeepest = 256; // frames looked at
-constexpr int kBeyondUserLine = 48; // frames looked at for the module, once the line is known
-constexpr size_t kRemembered = 512;
-
-struct RememberedKind {
-  const PyCodeObject* code;
-  uint64_t fingerprint;
-  uint32_t rules;
-  CodeKind kind;
-};
 struct RememberedLine {
-  const PyCodeObject* code;
-  uint64_t fingerprint;
-  int lasti;
+  uint64_t check; // of code object, instruction and fingerprint
   uint32_t line;
 };
 
-// What this thread remembers; direct-mapped, so that a look costs one comparison.
+// What this thread remembers.
 struct LineState {
-  std::array<RememberedKind, kRemembered> kinds;
-  std::array<RememberedLine, kRemembered> lines;
+  FramePaths paths;
+  Remembered<RememberedLine, 9> lines;
   LineState* nextFree;
   void recycle() noexcept {} // what is remembered is true on any thread
 };
 
-// What all threads remember: two lines that share a place in `lines` must not be decoded anew in turns.
+// What all threads remember: lines that share a place must not be decoded anew in turns.
 struct SharedLines {
   struct Key {
     const PyCodeObject* code;
@@ -83,26 +71,15 @@ __attribute__((noinline)) uint32_t decode(PyCodeObject* code, int lasti, uint64_
   }
 }
 
-CodeKind kindOf(LineState& state, const PyCodeObject* code) noexcept {
-  RememberedKind& seen = state.kinds[mixBits(reinterpret_cast<uintptr_t>(code) >> 4) % kRemembered];
-  const uint64_t fingerprint = kindFingerprintOf(code);
-  if (seen.code == code && seen.fingerprint == fingerprint && seen.rules == rulesVersion()) {
-    return seen.kind;
-  }
-  seen = {code, fingerprint, rulesVersion(), classify(code)};
-  return seen.kind;
-}
-
 uint32_t lineOf(LineState& state, const LgFrameRef& frame) noexcept {
   auto* code = static_cast<PyCodeObject*>(frame.code);
-  const uint64_t place = (reinterpret_cast<uintptr_t>(code) >> 4) * 31 + static_cast<unsigned>(frame.lasti_bytes);
-  RememberedLine& seen = state.lines[mixBits(place) % kRemembered];
+  const int lasti = frame.lasti_bytes;
   const uint64_t fingerprint = fingerprintOf(code);
-  if (seen.code == code && seen.lasti == frame.lasti_bytes && seen.fingerprint == fingerprint) {
-    return seen.line;
-  }
-  seen = {code, fingerprint, frame.lasti_bytes, decode(code, frame.lasti_bytes, fingerprint)};
-  return seen.line;
+  const uint64_t place = scatterBits((reinterpret_cast<uintptr_t>(code) << 16) + static_cast<unsigned>(lasti));
+  const uint64_t check = mixBits(fingerprint + place) | 1; // never that of an empty entry
+  const RememberedLine* known =
+      state.lines.find(place, [check](const RememberedLine& seen) { return seen.check == check; });
+  return known != nullptr ? known->line : state.lines.remember(place, {check, decode(code, lasti, fingerprint)}).line;
 }
 
 // Root modules met while somebody seeks them.
@@ -127,87 +104,18 @@ void noteRoot(uint64_t address) noexcept {
   }
 }
 
-// The state of one walk, innermost frame first.
-struct Walk {
-  Context& context;
-  LineState& state;
-  const bool backward;
-  const bool toTheEnd;
-  bool engineCrossed = false; // frames from here on called backward(), they do not run in it
-  bool moduleMet = false;
-  bool optimizerMet = false;
-  uint64_t outermost = 0;
-  LgFrameRef innermost{}; // any frame at all
-  LgFrameRef library{}; // innermost frame outside torch and the standard library that is not the user's
-  uint32_t user = 0;
-  int beyond = 0;
+uint64_t moduleAt(const OwnFrames& frames, int index) noexcept {
+  return reinterpret_cast<uintptr_t>(lg_first_slot(&frames[index]));
+}
 
-  // Returns whether to go on.
-  bool step(const LgFrameRef& frame) noexcept {
-    const auto* code = static_cast<const PyCodeObject*>(frame.code);
-    switch (kindOf(state, code)) {
-      case CodeKind::User:
-        if (user == 0) {
-          user = lineOf(state, frame);
-          context.flags |= backward && !engineCrossed ? block_flag::kUserLineInBackward : 0;
-        }
-        break;
-      case CodeKind::Library:
-      case CodeKind::Generated:
-        if (library.code == nullptr && user == 0) {
-          library = frame;
-        }
-        break;
-      case CodeKind::ModuleCall:
-        meetModule(reinterpret_cast<uintptr_t>(frame.slot0));
-        break;
-      case CodeKind::OptimizerStep:
-        optimizerMet |= !moduleMet;
-        break;
-      case CodeKind::EngineEntry:
-        engineCrossed |= backward;
-        break;
-      case CodeKind::Torch:
-      case CodeKind::Standard:
-        if (innermost.code == nullptr) {
-          innermost = frame;
-        }
-        break;
-    }
-    const bool complete = user != 0 && (moduleMet || optimizerMet || engineCrossed || ++beyond > kBeyondUserLine);
-    return toTheEnd || !complete;
+void nameModule(Context& context, uint64_t address) noexcept {
+  const ModuleTable::Found found = modules().find(address);
+  if (found.known) {
+    context.module = found.name;
+  } else if (address != 0) {
+    unknownModules.fetch_add(1, std::memory_order_relaxed);
   }
-
-  void meetModule(uint64_t address) noexcept {
-    outermost = address;
-    if (moduleMet || engineCrossed || address == 0) {
-      return;
-    }
-    moduleMet = true;
-    const ModuleTable::Found found = modules().find(address);
-    if (found.known) {
-      context.module = found.name;
-    } else {
-      unknownModules.fetch_add(1, std::memory_order_relaxed);
-    }
-  }
-
-  void finish() noexcept {
-    const LgFrameRef& instead = library.code != nullptr ? library : innermost;
-    if (user != 0) {
-      context.line = user;
-      context.via = library.code != nullptr ? lineOf(state, library) : 0;
-    } else if (instead.code != nullptr) {
-      context.line = lineOf(state, instead);
-    }
-    if (context.phase != Phase::Backward) {
-      context.phase = optimizerMet ? Phase::Optimizer : moduleMet ? Phase::Forward : Phase::Other;
-    }
-    if (toTheEnd && outermost != 0) {
-      noteRoot(outermost);
-    }
-  }
-};
+}
 
 } // namespace
 
@@ -216,26 +124,28 @@ void readRunningLine(Context& context) noexcept {
   if (state == nullptr) {
     return;
   }
-  Walk walk{
-      .context = context,
-      .state = *state,
-      .backward = context.phase == Phase::Backward,
-      .toTheEnd = seeking.load(std::memory_order_relaxed)};
-  std::array<LgFrameRef, 8> frames; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
-  void* cursor = nullptr;
-  for (int depth = 0; depth < kDeepest; depth += static_cast<int>(frames.size())) {
-    const int count = lg_own_frames(&cursor, frames.data(), static_cast<int>(frames.size()));
-    for (int i = 0; i < count; ++i) {
-      if (!walk.step(frames[i])) {
-        walk.finish();
-        return;
-      }
-    }
-    if (count < static_cast<int>(frames.size())) {
-      break;
+  OwnFrames frames;
+  const bool backward = context.phase == Phase::Backward;
+  const bool all = seeking.load(std::memory_order_relaxed);
+  const FramePath path = all ? state->paths.walkAll(frames, backward) : state->paths.find(frames, backward);
+  if (path.user >= 0) {
+    context.line = lineOf(*state, frames[path.user]);
+    context.via = path.library >= 0 ? lineOf(*state, frames[path.library]) : 0;
+    context.flags |= path.userInBackward ? block_flag::kUserLineInBackward : 0;
+  } else if (path.library >= 0 || path.innermost >= 0) {
+    context.line = lineOf(*state, frames[path.library >= 0 ? path.library : path.innermost]);
+  }
+  if (path.module >= 0) {
+    nameModule(context, moduleAt(frames, path.module));
+  }
+  if (!backward) {
+    context.phase = path.optimizer ? Phase::Optimizer : path.module >= 0 ? Phase::Forward : Phase::Other;
+  }
+  if (all && path.outermost >= 0) {
+    if (const uint64_t root = moduleAt(frames, path.outermost); root != 0) {
+      noteRoot(root);
     }
   }
-  walk.finish();
 }
 
 void seekRootModules(bool seek, void (*found)() noexcept) noexcept {

@@ -18,8 +18,15 @@ enum class CodeKind : uint8_t {
   Generated = 4, // "<string>" and the like
   ModuleCall = 5, // torch's Module._wrapped_call_impl: slot 0 is the module
   OptimizerStep = 6, // the wrapper that torch puts around every optimizer's step
-  EngineEntry = 7 // where Python enters the autograd engine
+  EngineEntry = 7, // where Python enters the autograd engine
+  Passing = 8 // torch's or the standard library's, but of the kind that goes: module bodies, what torch.compile wrote
 };
+
+// Whether code of this kind lives as long as its file's name, which lives as long as the process.
+constexpr bool staysLoaded(CodeKind kind) noexcept {
+  return kind != CodeKind::User && kind != CodeKind::Library && kind != CodeKind::Generated &&
+      kind != CodeKind::Passing;
+}
 
 struct CodeRule {
   std::string prefix;

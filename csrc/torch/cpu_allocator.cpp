@@ -30,6 +30,7 @@ class CpuAllocator final : public c10::Allocator {
     }
     if (watching()) {
       const SampledCost cost;
+      ledger().prefetch(DeviceKey::Cpu, reinterpret_cast<uintptr_t>(context));
       ledger().born(DeviceKey::Cpu, reinterpret_cast<uintptr_t>(context), bytes, captureContext());
     }
     return block;

@@ -60,11 +60,11 @@ TEST_CASE("counts follow births and deaths") {
 TEST_CASE("a group remembers the module and node of its latest birth; nothing does not wipe them") {
   SiteGroups groups;
   const uint32_t group = groups.groupFor({7, 0, 0, DeviceKey::Cpu, Phase::Forward, 0});
-  groups.describe(group, 3, 4);
-  groups.describe(group, 0, 0);
+  groups.born(group, 1, 64, 3, 4);
+  groups.born(group, 1, 64);
   CHECK(groups.module(group) == 3);
   CHECK(groups.node(group) == 4);
-  groups.describe(group, 5, 0);
+  groups.born(group, 2, 64, 5, 0);
   CHECK(groups.module(group) == 5);
 }
 
