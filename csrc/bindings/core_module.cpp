@@ -95,9 +95,20 @@ struct Watch {
   StepHistory history{ledger()};
   Growth growth{ledger().groups(), history};
 
+  // What there is to do now, as bits: one call for all a step's end asks, since Python is slow when its code has just
+  // been driven out of the caches by a training step.
+  static constexpr uint32_t kFresh = 1; // some group is newly suspected
+  static constexpr uint32_t kGrowing = 2; // some group is suspected
+  static constexpr uint32_t kUnknownModules = 4; // modules without a path ran
+
   uint32_t mark(double seconds) {
+    if (!alive()) {
+      return 0; // a forked child: the steps are its parent's
+    }
     history.mark(seconds);
-    return growth.observe();
+    const bool fresh = growth.observe() > 0;
+    return (fresh ? kFresh : 0) | (growth.anyGrowing() ? kGrowing : 0) |
+        (takeUnknownModules() > 0 ? kUnknownModules : 0);
   }
 };
 
@@ -228,7 +239,6 @@ void bindModules(py::module_& m) {
   m.def(
       "drop_module", [](uint64_t address) { modules().drop(address); }, py::arg("address"));
   m.def("clear_modules", [] { modules().clear(); });
-  m.def("take_unknown_modules", &takeUnknownModules);
   m.def("seek_root_modules", &seekRootModulesFor, py::arg("found"));
   m.def("seen_root_modules", &seenRootModules);
   m.def("instances_of", &instancesOf, py::arg("cls"));
@@ -242,6 +252,9 @@ PYBIND11_MODULE(_core, m) {
   bindCapture(m);
   bindModules(m);
   bindHolders(m);
+  m.attr("FRESH") = Watch::kFresh;
+  m.attr("GROWING") = Watch::kGrowing;
+  m.attr("UNKNOWN_MODULES") = Watch::kUnknownModules;
   py::class_<Watch>(m, "Watch")
       .def(py::init<>())
       .def("mark", &Watch::mark, py::arg("seconds"))

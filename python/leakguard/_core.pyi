@@ -5,7 +5,7 @@ Addresses are integers, sizes bytes, steps the ledger's own numbers (a watch beg
 """
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Final, final
 
 CODE_USER: int
 CODE_LIBRARY: int
@@ -64,7 +64,6 @@ def cpu_attached() -> bool: ...
 def put_module(address: int, name: str) -> bool: ...
 def drop_module(address: int) -> None: ...
 def clear_modules() -> None: ...
-def take_unknown_modules() -> int: ...
 def seek_root_modules(found: Callable[[], object] | None) -> None: ...
 def seen_root_modules() -> list[int]: ...
 def instances_of(cls: type) -> list[Any]: ...
@@ -76,6 +75,10 @@ def find_holders(
     Addresses with the same group number were born at one place: their holder is what most of them have in common.
     """
 
+FRESH: Final[int]
+GROWING: Final[int]
+UNKNOWN_MODULES: Final[int]
+
 @final
 class Watch:
     """The step history of one watch and what is growing in it."""
@@ -86,7 +89,8 @@ class Watch:
     @property
     def base(self) -> int: ...
     def mark(self, seconds: float) -> int:
-        """Ends a step; returns how many groups are growing that were not before."""
+        """Ends a step; returns as bits whether groups are newly suspected (FRESH), any are (GROWING), and modules
+        ran that have no path (UNKNOWN_MODULES). In a forked child nothing is marked, and the answer is 0."""
 
     def rebase(self) -> None: ...
     def growing(self) -> list[int]: ...

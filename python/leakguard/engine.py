@@ -46,14 +46,17 @@ class Engine:
         self._guarded = guarded
         self._seek_modules = seek_modules or bool(roots)
         self._resting = False
+        self._seeking = False
         self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code)
+        self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
         self._follow_forward = guarded(self._meet_roots)
         try:
             self._steps.install()
             if roots:
                 self._steps.follow_forward(roots)
             elif seek_modules:
+                self._seeking = True
                 core.seek_root_modules(self._follow_forward)
         except BaseException:
             self.stop()
@@ -127,12 +130,16 @@ class Engine:
         if self._resting:
             return
         elapsed = time.perf_counter() - self._began
-        fresh = self._watch.mark(elapsed) > 0
-        self._attachment.cuda.step_ended()
-        if self._seek_modules:
-            self._modules.refresh_if_unknown()
-        self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
-        if self._steps.source != "forward":
+        asked = self._watch.mark(elapsed)
+        if self._cuda_step_ended is not None:
+            self._cuda_step_ended()
+        if asked & core.UNKNOWN_MODULES and self._seek_modules:
+            self._modules.refresh_unknown()
+        if asked & core.GROWING:
+            fresh = bool(asked & core.FRESH)
+            self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
+        if self._seeking and self._steps.source != "forward":
+            self._seeking = False
             core.seek_root_modules(None)
 
     def _meet_roots(self) -> None:

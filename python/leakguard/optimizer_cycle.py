@@ -41,6 +41,12 @@ class OptimizerCycle:
     def ends_step(self, optimizer: object) -> bool:
         """Call after each step of any optimizer."""
         self._count += 1
+        if self._slowest is not None and len(self._steppers) == 1 and self._slowest.optimizer() is optimizer:
+            # Nearly every loop, and soon told: the caches have no room for much Python after a training step.
+            self._slowest.repeated = True
+            self._slowest.period = 1
+            self._slowest.last = self._count
+            return True
         stepper = self._find(optimizer)
         if stepper.last < self._count:
             stepper.period = self._count - stepper.last

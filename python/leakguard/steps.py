@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -45,12 +44,12 @@ class StepFinder:
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
     ) -> None:
         self.source: Source | None = None
+        self._follow_backward = True  # False as soon as there is something better
         self._mark = mark
         self._rebase = rebase
         self._guarded = guarded
         self._cycle = OptimizerCycle()
         self._optimizer_events = 0
-        self._process = os.getpid()
         self._undo: list[Callable[[], None]] = []
         self._forward = ForwardEnds(lambda: self._ended("forward"), guarded)
         self._depth = threading.local()  # of nested backward passes
@@ -65,6 +64,7 @@ class StepFinder:
     def reset(self) -> None:
         """Forgets what was found, and goes on looking."""
         self.source = None
+        self._follow_backward = True
         self._cycle = OptimizerCycle()
         self._forward.remove()
 
@@ -85,12 +85,13 @@ class StepFinder:
             self._forward.follow(roots)
 
     def _ended(self, source: Source) -> None:
-        if os.getpid() != self._process or _RANK[source] < _RANK[self.source]:
-            return
         if source != self.source:
+            if _RANK[source] < _RANK[self.source]:
+                return
             if self.source is not None:
                 self._rebase()
             self.source = source
+            self._follow_backward = _RANK[source] <= _RANK["backward"]
             if source != "forward":
                 self._forward.remove()
         self._mark()
@@ -117,6 +118,9 @@ class StepFinder:
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> None:
+            if not self._follow_backward:
+                original(*args, **kwargs)
+                return
             depth = getattr(self._depth, "value", 0)
             self._depth.value = depth + 1
             try:

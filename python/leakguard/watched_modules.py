@@ -56,11 +56,9 @@ class WatchedModules:
                 self._enter(module, prefix + path if path else type(root).__name__)
         return len(self._entries) > before
 
-    def refresh_if_unknown(self) -> None:
-        """At a step's end: looks again when modules ran that have no path. Seldom, when looking does not
-        help."""
-        if not core.take_unknown_modules():
-            return
+    def refresh_unknown(self) -> None:
+        """At the end of a step in which modules ran that have no path: looks again. Seldom, when looking does
+        not help."""
         if self._wait > 0:
             self._wait -= 1
             return
