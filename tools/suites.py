@@ -136,10 +136,7 @@ def cpu(arguments: Sequence[str]) -> None:
     venv.install_leakguard()
     print(venv.ask("import torch; print('torch', torch.__version__, 'with any GPU hidden')"), flush=True)
     venv.run(
-        venv.python,
-        "-m",
-        "pytest",
-        "-q",
+        *_pytest(venv),
         *_with_paths(arguments, "tests/python"),
         CUDA_VISIBLE_DEVICES="",
         PYTHONPATH=test_modules(venv, "2.13"),
@@ -156,9 +153,10 @@ def fake_cuda(arguments: Sequence[str]) -> None:
             "pip gave a torch 2.14 without CUDA: pip install torch==2.14.1 from an index with CUDA builds"
         )
     venv.install_leakguard()
-    launch = [venv.python, "tests/fakecuda/launch.py", venv.python, "-m", "pytest", "-q"]
     venv.run(
-        *launch,
+        venv.python,
+        "tests/fakecuda/launch.py",
+        *_pytest(venv),
         *_with_paths(arguments, "tests/fakecuda", "tests/python"),
         FAKECUDA_BUILD=str(BUILD / "fakecuda"),
         PYTHONPATH=test_modules(venv, "2.14"),
@@ -180,6 +178,12 @@ def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
     if "fake-cuda" in parts:
         outcome.run("Python suite, torch 2.14, fake CUDA", partial(fake_cuda, pytest))
     return outcome
+
+
+def _pytest(venv: Venv) -> list[str]:
+    """pytest on every core, up to four; each file's tests stay in one process and in order."""
+    workers = str(min(4, os.cpu_count() or 1))
+    return [venv.python, "-m", "pytest", "-q", "-n", workers, "--dist", "loadfile"]
 
 
 def _with_paths(arguments: Sequence[str], *paths: str) -> list[str]:
