@@ -16,6 +16,14 @@ from tools.stamps import ROOT
 from tools.venvs import DEV, Venv, interpreters
 
 BUILD = DEV / "build"
+NEWEST = "2.14"
+OLDER = ("2.11", "2.12")
+TORCH_DEPENDENT = (
+    "tests/python/cuda",
+    *(f"tests/python/test_{name}_holders.py" for name in ("graph", "tensor")),
+)
+"""What differs from one torch minor to the next is behind these."""
+
 PARTS = ("core", "interpreter", "cpu", "fake-cuda")
 
 
@@ -143,23 +151,21 @@ def cpu(arguments: Sequence[str]) -> None:
     )
 
 
-def fake_cuda(arguments: Sequence[str]) -> None:
-    """The same suite on a CUDA build of torch 2.14 over the fake CUDA runtime: no GPU is needed or used."""
+def fake_cuda(torch: str, arguments: Sequence[str], *paths: str) -> None:
+    """Tests on a CUDA build of torch over the fake CUDA runtime: no GPU is needed or used."""
     if not (ROOT / "tests" / "fakecuda" / "CMakeLists.txt").is_file():
         raise CannotRun("tests/fakecuda is not in this tree")
-    venv = torch_venv("2.14")
+    venv = torch_venv(torch)
     if venv.ask("import torch.version; print(torch.version.cuda)") == "None":
-        raise CannotRun(
-            "pip gave a torch 2.14 without CUDA: pip install torch==2.14.1 from an index with CUDA builds"
-        )
+        raise CannotRun(f"pip gave a torch {torch} without CUDA: install one from an index with CUDA builds")
     venv.install_leakguard()
     venv.run(
         venv.python,
         "tests/fakecuda/launch.py",
         *_pytest(venv),
-        *_with_paths(arguments, "tests/fakecuda", "tests/python"),
-        FAKECUDA_BUILD=str(BUILD / "fakecuda"),
-        PYTHONPATH=test_modules(venv, "2.14"),
+        *_with_paths(arguments, *paths),
+        FAKECUDA_BUILD=str(BUILD / ("fakecuda" if torch == NEWEST else f"fakecuda-{torch}")),
+        PYTHONPATH=test_modules(venv, torch),
     )
 
 
@@ -176,7 +182,11 @@ def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
     if "cpu" in parts:
         outcome.run("Python suite, torch 2.13, CPU", partial(cpu, pytest))
     if "fake-cuda" in parts:
-        outcome.run("Python suite, torch 2.14, fake CUDA", partial(fake_cuda, pytest))
+        paths = ("tests/fakecuda", "tests/python")
+        outcome.run(f"Python suite, torch {NEWEST}, fake CUDA", partial(fake_cuda, NEWEST, pytest, *paths))
+        for minor in OLDER if long else ():
+            title = f"CUDA and holders, torch {minor}, fake CUDA"
+            outcome.run(title, partial(fake_cuda, minor, arguments, *TORCH_DEPENDENT))
     return outcome
 
 

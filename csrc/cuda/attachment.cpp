@@ -2,10 +2,12 @@
 
 #include <c10/core/Allocator.h>
 
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 
 #include "cuda/trace_tracker.h"
+#include "torch/torch_version.h"
 
 namespace leakguard {
 namespace {
@@ -67,6 +69,15 @@ const char* const kCachingOff =
 const char* const kTrackerAlone =
     "another tool holds torch's CUDA allocator slots: blocks are followed by the allocator's trace alone";
 
+bool cachingOff(CudaAllocator& current) {
+#if !LEAKGUARD_TORCH_ENABLED_KNOWS_ENVIRONMENT
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) { // set to anything, as torch reads it
+    return true;
+  }
+#endif
+  return !current.isEnabled();
+}
+
 // The lock is held. From Waiting to Exact or CountersOnly, once CUDA has started.
 void complete(Attachment& at) {
   if (at.tracking != CudaTracking::Waiting || !at.inner->initialized()) {
@@ -105,7 +116,7 @@ CudaStatus present(Attachment& at) {
   if (status.backend != "native") { // also when it took the slot after us
     status.tracking = CudaTracking::CountersOnly;
     status.why = backendSentence(status.backend);
-  } else if (current->initialized() && !current->isEnabled()) {
+  } else if (current->initialized() && cachingOff(*current)) {
     status.tracking = CudaTracking::CountersOnly;
     status.why = kCachingOff;
   } else if (!status.wrapped && status.why.empty()) {

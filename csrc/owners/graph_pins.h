@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <unordered_map>
+
+#include "owners/node_pointer.h"
 
 namespace leakguard {
 
@@ -28,6 +31,12 @@ long useCount(T* target) noexcept {
   (void)borrowed.release();
   return count;
 }
+
+#if !LEAKGUARD_TORCH_HAS_INTRUSIVE_NODES
+inline long useCount(torch::autograd::Node* node) noexcept {
+  return node->weak_from_this().use_count();
+}
+#endif
 
 class LiveTargets {
  public:
@@ -65,5 +74,31 @@ template <class T>
 void unpinTarget(T* target) noexcept {
   (void)c10::intrusive_ptr<T>::reclaim(target);
 }
+
+// The pins of autograd nodes.
+class NodePins {
+ public:
+#if LEAKGUARD_TORCH_HAS_INTRUSIVE_NODES
+  long pin(torch::autograd::Node* node) noexcept {
+    return pinTarget(node);
+  }
+  void unpin(torch::autograd::Node* node) noexcept {
+    unpinTarget(node);
+  }
+#else
+  long pin(torch::autograd::Node* node) noexcept {
+    auto& pin = pins_[node];
+    pin = node->weak_from_this().lock();
+    return pin.use_count() - 1;
+  }
+  void unpin(torch::autograd::Node* node) noexcept {
+    const auto last = std::move(pins_[node]); // its destructor may run while the table is whole
+    pins_.erase(node);
+  }
+
+ private:
+  std::unordered_map<torch::autograd::Node*, NodePointer> pins_;
+#endif
+};
 
 } // namespace leakguard

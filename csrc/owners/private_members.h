@@ -3,9 +3,11 @@
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_saved_variable_hooks.h>
 #include <torch/csrc/autograd/saved_variable.h>
+
+#include "owners/node_pointer.h"
 
 // Members of torch's classes that have no accessor without side effects: the public ones copy tensors (counts move),
 // run unpack hooks or throw. An explicit instantiation may name a private member, and a renamed one does not compile.
@@ -33,8 +35,8 @@ using torch::autograd::SavedVariable;
 
 LEAKGUARD_REVEAL(SavedData, SavedVariable, data_, at::Tensor);
 LEAKGUARD_REVEAL(SavedHooks, SavedVariable, hooks_, std::unique_ptr<torch::autograd::SavedVariableHooks>);
-LEAKGUARD_REVEAL(SavedGradFn, SavedVariable, grad_fn_, c10::intrusive_ptr<Node>);
-LEAKGUARD_REVEAL(SavedAccumulator, SavedVariable, grad_accumulator_, c10::intrusive_ptr<Node>);
+LEAKGUARD_REVEAL(SavedGradFn, SavedVariable, grad_fn_, NodePointer);
+LEAKGUARD_REVEAL(SavedAccumulator, SavedVariable, grad_accumulator_, NodePointer);
 LEAKGUARD_REVEAL(PackHook, PySavedVariableHooks, pack_hook_, PyObject*);
 LEAKGUARD_REVEAL(UnpackHook, PySavedVariableHooks, unpack_hook_, PyObject*);
 LEAKGUARD_REVEAL(PackedData, PySavedVariableHooks, data_, PyObject*);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <Python.h>
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <functional>

@@ -253,9 +253,7 @@ void TensorEdges::showStorage(c10::StorageImpl* storage, long references, EdgeSi
 
 void TensorEdges::showNode(Node* node, long references, EdgeSink& edges) {
   GraphSink sink(edges, live_);
-  if (references > 1) {
-    sink.object(node->pyobj_slot()->load_pyobj());
-  }
+  sink.object(objectOwnedBy(node, references));
   if (!with_graph_) {
     return;
   }
@@ -303,7 +301,7 @@ long TensorEdges::pin(NodeKind kind, void* address) noexcept {
     case kStorage:
       return pinTarget(static_cast<c10::StorageImpl*>(address));
     case kGraphNode:
-      return pinTarget(static_cast<Node*>(address));
+      return node_pins_.pin(static_cast<Node*>(address));
     default:
       return -1; // memory is not counted, its storages are
   }
@@ -318,7 +316,7 @@ void TensorEdges::unpin(NodeKind kind, void* address) noexcept {
       unpinTarget(static_cast<c10::StorageImpl*>(address));
       break;
     case kGraphNode:
-      unpinTarget(static_cast<Node*>(address));
+      node_pins_.unpin(static_cast<Node*>(address));
       break;
     default:
       break;
@@ -345,7 +343,7 @@ PyObject* TensorEdges::wrapper(NodeKind kind, void* address) const noexcept {
     case kStorage:
       return static_cast<c10::StorageImpl*>(address)->pyobj_slot()->load_pyobj();
     case kGraphNode:
-      return static_cast<Node*>(address)->pyobj_slot()->load_pyobj();
+      return wrapperOf(static_cast<Node*>(address));
     default:
       return nullptr;
   }

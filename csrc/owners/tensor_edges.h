@@ -3,7 +3,7 @@
 #include <Python.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <unordered_map>
 
@@ -43,6 +43,7 @@ class TensorEdges final : public EdgeAdapter {
   void showNode(torch::autograd::Node* node, long references, EdgeSink& sink);
 
   LiveTargets live_;
+  NodePins node_pins_;
   bool with_graph_;
   PyTypeObject* module_type_; // torch.nn.Module, or null
   std::unordered_map<const void*, std::uint64_t> data_bytes_; // of every kData node

@@ -158,7 +158,7 @@ ReferenceName fromNode(Node* node, NodeKind to_kind, const void* to) {
       return {Edge::NextFunction};
     }
   }
-  if (to_kind == kPythonObject && to == node->pyobj_slot()->load_pyobj()) {
+  if (to_kind == kPythonObject && to == objectOwnedBy(node, 2)) {
     return {Edge::Self};
   }
   if (role == NodeRole::AccumulateGrad && to_kind == kTensor) {

@@ -9,6 +9,9 @@
 
 #include <cstring>
 
+#include "owners/saved_tensors.h"
+#include "torch/torch_version.h"
+
 namespace leakguard {
 
 namespace {
@@ -57,10 +60,31 @@ c10::StorageImpl* storageOf(PyObject* wrapper) noexcept {
 
 torch::autograd::Node* nodeOf(PyObject* wrapper) noexcept {
   if (torchTypeOf(Py_TYPE(wrapper)) == TorchType::FunctionContext) {
+#if LEAKGUARD_TORCH_HAS_INTRUSIVE_NODES
     return reinterpret_cast<THPFunction*>(wrapper)->cdata.get();
+#else
+    return nullptr; // a weak reference
+#endif
   }
   return reinterpret_cast<torch::autograd::THPCppFunction*>(wrapper)->cdata.get();
 }
+
+#if LEAKGUARD_TORCH_HAS_INTRUSIVE_NODES
+PyObject* objectOwnedBy(const torch::autograd::Node* node, long references) noexcept {
+  return references > 1 ? node->pyobj_slot()->load_pyobj() : nullptr;
+}
+PyObject* wrapperOf(const torch::autograd::Node* node) noexcept {
+  return node->pyobj_slot()->load_pyobj();
+}
+#else
+PyObject* objectOwnedBy(const torch::autograd::Node* node, long /*references*/) noexcept {
+  const bool custom = roleOf(node) == NodeRole::PythonFunction;
+  return custom ? static_cast<const torch::autograd::PyNode*>(node)->obj : nullptr;
+}
+PyObject* wrapperOf(const torch::autograd::Node* /*node*/) noexcept {
+  return nullptr;
+}
+#endif
 
 const torch::autograd::SavedVariable* savedVariableOf(PyObject* wrapper) noexcept {
   const auto* instance = reinterpret_cast<pybind11::detail::instance*>(wrapper);

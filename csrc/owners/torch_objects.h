@@ -3,7 +3,7 @@
 #include <Python.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -25,7 +25,10 @@ TorchType torchTypeOf(PyTypeObject* type) noexcept;
 // What a wrapper stands for; null when it is empty.
 c10::TensorImpl* tensorOf(PyObject* wrapper) noexcept;
 c10::StorageImpl* storageOf(PyObject* wrapper) noexcept;
-torch::autograd::Node* nodeOf(PyObject* wrapper) noexcept;
+torch::autograd::Node* nodeOf(PyObject* wrapper) noexcept; // that it owns
+// The Python object that a node of so many references owns, and the one that owns it and is owned by it, or null.
+PyObject* objectOwnedBy(const torch::autograd::Node* node, long references) noexcept;
+PyObject* wrapperOf(const torch::autograd::Node* node) noexcept;
 const torch::autograd::SavedVariable* savedVariableOf(PyObject* wrapper) noexcept;
 // The tensor that a DLPack capsule keeps until somebody takes it.
 c10::TensorImpl* tensorOfCapsule(PyObject* capsule) noexcept;

@@ -19,6 +19,15 @@ static_assert(
 #define LEAKGUARD_TORCH_HAS_CAPTURE_MARKS (LEAKGUARD_TORCH >= 213)
 #define LEAKGUARD_TORCH_HAS_SIZED_WORKSPACES (LEAKGUARD_TORCH >= 213)
 
+// autograd::Node is counted by itself and has a Python slot, like a tensor. Before, shared_ptr counts it, its wrapper
+// owns it and not the other way round, and only a custom Function's node owns a Python object: its context, which then
+// does not own the node.
+#define LEAKGUARD_TORCH_HAS_INTRUSIVE_NODES (LEAKGUARD_TORCH >= 213)
+
+// CUDAAllocator::isEnabled is also false when PYTORCH_NO_CUDA_MEMORY_CACHING switches caching off; before, or perhaps
+// already in 2.13, the environment has to be asked.
+#define LEAKGUARD_TORCH_ENABLED_KNOWS_ENVIRONMENT (LEAKGUARD_TORCH >= 214)
+
 // CUDAAllocator::supportsUserMetadata and annotateMemory; TraceEntry::Action::ANNOTATE.
 #define LEAKGUARD_TORCH_HAS_MEMORY_ANNOTATION (LEAKGUARD_TORCH >= 214)
 
