@@ -228,6 +228,7 @@ void bindCapture(py::module_& m) {
   m.def("attach_cpu", [] { return attachCpuAllocator().why; });
   m.def("detach_cpu", &detachCpuAllocator);
   m.def("cpu_attached", &cpuAllocatorAttached);
+  m.def("cpu_allocator", &cpuAllocatorAddress);
 }
 
 void bindModules(py::module_& m) {

@@ -86,6 +86,10 @@ void detachCpuAllocator() {
   }
 }
 
+uintptr_t cpuAllocatorAddress() {
+  return reinterpret_cast<uintptr_t>(static_cast<c10::Allocator*>(wrapper()));
+}
+
 bool cpuAllocatorAttached() {
   return c10::GetAllocator(c10::kCPU) == wrapper();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "core/visibility.h"
 
 namespace leakguard {
@@ -19,5 +21,7 @@ LEAKGUARD_API AttachResult attachCpuAllocator();
 // Puts the inner allocator back, if the slot still holds ours.
 LEAKGUARD_API void detachCpuAllocator();
 LEAKGUARD_API bool cpuAllocatorAttached(); // false also when another tool has taken the slot since
+// The wrapper itself, a c10::Allocator*, to hand to what takes an allocator by its address. Attach first.
+LEAKGUARD_API uintptr_t cpuAllocatorAddress();
 
 } // namespace leakguard

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from leakguard._native import core
 from leakguard.code_rules import code_rules
 from leakguard.cuda_memory import CudaMemory
+from leakguard.storage_copies import StorageCopies
 
 __all__ = ["Attachment"]
 
@@ -18,6 +19,7 @@ _users = 0
 _packages: tuple[str, ...] | None = None
 _cpu_trouble = ""
 _cuda: CudaMemory | None = None
+_copies: StorageCopies | None = None
 
 
 class Attachment:
@@ -28,13 +30,14 @@ class Attachment:
     """
 
     def __init__(self, user_code: Iterable[str] = ()) -> None:
-        global _users, _packages, _cpu_trouble, _cuda
+        global _users, _packages, _cpu_trouble, _cuda, _copies
         wanted = tuple(dict.fromkeys((*(_packages or ()), *user_code)))
         if wanted != _packages:
             core.set_code_rules(code_rules(wanted))
             _packages = wanted
         if _cuda is None:
             _cpu_trouble = core.attach_cpu()
+            _copies = None if _cpu_trouble else StorageCopies()
             _cuda = CudaMemory()
             core.plug_sockets()
             core.set_watching(True)
@@ -49,14 +52,16 @@ class Attachment:
 
     def release(self) -> None:
         """Gives the share back; with the last one everything is put back. May be called twice."""
-        global _users, _packages, _cuda
+        global _users, _packages, _cuda, _copies
         if not self._held:
             return
         self._held = False
         _users -= 1
         if _users == 0:
             core.set_watching(False)
+            if _copies is not None:
+                _copies.restore()
             core.detach_cpu()
             self.cuda.stop()
             core.unplug_sockets()
-            _packages = _cuda = None
+            _packages = _cuda = _copies = None

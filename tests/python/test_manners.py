@@ -51,6 +51,7 @@ def traces() -> dict[str, Any]:
     """Everything of torch's that watching may touch."""
     return {
         "backward": torch.autograd.backward,
+        "storage copies": torch.storage._StorageBase.clone,
         "scaler": torch.amp.GradScaler.step,
         "optimizer hooks": dict(optimizers._global_optimizer_post_hooks),
         "optimizer pre-hooks": dict(optimizers._global_optimizer_pre_hooks),
@@ -522,6 +523,24 @@ class TestModelsStayWhatTheyAre:
                 model(torch.ones(1, 4))
                 twin(torch.ones(1, 4))
             assert guard.report().steps.count == 3
+
+    def test_deep_copies_are_what_they_are(self) -> None:
+        state = {
+            "weights": torch.randn(5, 3),
+            "view": torch.arange(10)[2:6],
+            "none": torch.empty(0),
+            "bits": torch.ones(2) > 0,
+        }
+        plain = copy.deepcopy(state)
+        with leakguard.watch(on_exit="never"):
+            before = core.counts("cpu")[1]
+            watched = copy.deepcopy(state)
+            assert core.counts("cpu")[1] - before >= 5 * 3 * 4 + 10 * 8 + 2
+        for name, value in state.items():
+            assert torch.equal(watched[name], value)
+            assert watched[name].data_ptr() != value.data_ptr() or value.numel() == 0
+            assert watched[name].untyped_storage().nbytes() == plain[name].untyped_storage().nbytes()
+            watched[name].resize_(100).zero_()
 
     def test_compiled_without_a_break(self) -> None:
         model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())

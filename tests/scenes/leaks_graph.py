@@ -57,6 +57,23 @@ def validation_losses_in_a_total(steps: Steps) -> None:
     assert total.requires_grad
 
 
+@leak(
+    holder="total",
+    bytes_per_step=None,
+    unseen="after backward a past step is only nodes of the graph, host memory in none of torch's allocators",
+)
+def losses_in_a_running_total(steps: Steps) -> None:
+    model = Classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = torch.zeros(())
+    for _ in steps:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(batch()), labels())
+        loss.backward()
+        optimizer.step()
+        total = total + loss  # leaks
+
+
 @leak(holder="kept", bytes_per_step=2 * HIDDEN + LOGITS + DOUBLE, leads=False)
 def outputs_in_a_list(steps: Steps) -> None:
     model = Classifier()
