@@ -27,8 +27,9 @@ class StorageCopies:
         @functools.wraps(original)
         def clone(storage: Any) -> Any:
             if type(storage) is not UntypedStorage or storage.device.type != "cpu" or not core.watching():
-                return original(storage)
-            return UntypedStorage(storage.nbytes(), allocator=allocator).copy_(storage)
+                return original(storage)  # type: ignore[no-untyped-call]
+            ours = UntypedStorage(storage.nbytes(), allocator=allocator)  # type: ignore[no-untyped-call]
+            return ours.copy_(storage)
 
         self._ours = clone
         _StorageBase.clone = clone  # type: ignore[method-assign]
