@@ -3,6 +3,7 @@ accused."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Iterator
@@ -16,13 +17,13 @@ sys.path.insert(0, str(TESTS))
 
 torch = pytest.importorskip("torch")
 
-from scenes.scene import CLEAN, LEAKS, Scene, Steps  # noqa: E402
+from scenes.scene import CLEAN, LEAKS, WARNINGS, Scene, Steps  # noqa: E402
 
 import leakguard  # noqa: E402
 from leakguard.report import Finding, Place, Report  # noqa: E402
 
 for file in sorted((TESTS / "scenes").glob("*_*.py")):
-    if file.name.startswith(("leaks_", "clean_")):
+    if file.name.startswith(("leaks_", "warnings_", "clean_")):
         importlib.import_module(f"scenes.{file.stem}")
 
 GROWS = ("growing", "no-owner")
@@ -34,6 +35,7 @@ def quiet_process() -> Iterator[None]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     yield
+    gc.unfreeze()
     torch.set_num_threads(threads)
 
 
@@ -62,8 +64,18 @@ def growing(report: Report) -> list[Finding]:
 
 
 def check_leak(scene: Scene, report: Report) -> None:
-    findings = growing(report)
     assert report.status == "leak", report
+    check_findings(scene, growing(report), report)
+
+
+def check_warning(scene: Scene, report: Report) -> None:
+    assert report.status == "warning", report
+    assert growing(report) == [], report
+    check_findings(scene, [f for f in report.findings if f.verdict == scene.verdict], report)
+
+
+def check_findings(scene: Scene, findings: list[Finding], report: Report) -> None:
+    assert findings, report
     first = findings[0]
     places = [place for place in (first.allocated_at, *first.also_born_at) if is_marked(scene, place)]
     assert places, f"none of lines {scene.lines} named:\n{report}"
@@ -77,7 +89,8 @@ def check_leak(scene: Scene, report: Report) -> None:
         assert place.function
         if scene.phase is not None:
             assert place.phase == scene.phase
-    assert scene.holder in [link.name for link in first.retained_by], report
+    if scene.holder is not None:
+        assert scene.holder in [link.name for link in first.retained_by], report
     if scene.bytes_per_step is not None:
         assert sum(f.bytes_per_step for f in findings) == pytest.approx(
             scene.bytes_per_step, rel=scene.tolerance
@@ -120,6 +133,14 @@ def test_leak_is_named(scene: Scene) -> None:
         check_leak(scene, report)
 
 
+@pytest.mark.parametrize("scene", WARNINGS.values(), ids=WARNINGS)
+def test_what_waits_is_a_warning(scene: Scene) -> None:
+    inside, outside = run(scene, scene.steps)
+    check_steps(scene, scene.steps, inside)
+    check_warning(scene, inside)
+    check_clean(outside)
+
+
 @pytest.mark.parametrize("scene", all_clean())
 def test_clean_loop_is_not_accused(scene: Scene) -> None:
     for report in run(scene, scene.steps):
@@ -133,6 +154,14 @@ def test_leak_is_named_in_a_long_run(scene: Scene) -> None:
     for report in run(scene, scene.long_steps):
         check_steps(scene, scene.long_steps, report)
         check_leak(scene, report)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scene", WARNINGS.values(), ids=WARNINGS)
+def test_what_waits_is_a_warning_in_a_long_run(scene: Scene) -> None:
+    inside, outside = run(scene, scene.long_steps)
+    check_warning(scene, inside)
+    check_clean(outside)
 
 
 @pytest.mark.long

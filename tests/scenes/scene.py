@@ -11,6 +11,7 @@ from typing import Literal
 Source = Literal["explicit", "optimizer", "backward", "forward"]
 
 LEAKS: dict[str, Scene] = {}
+WARNINGS: dict[str, Scene] = {}
 CLEAN: dict[str, Scene] = {}
 
 FLOAT = 4  # bytes
@@ -46,10 +47,10 @@ class Scene:
     """One loop and its answer.
 
     `steps` is enough for the verdict, `long_steps` what a thorough run takes. `source` is how the steps must
-    be found, `count` how many of them when `n` iterations ran. For a leak: `lines` are those that may be
-    named, `holder` is a name on the way to the tensors, and bytes and blocks a step are those of all that
-    grows. When it `leads`, its line comes first, else it is among the lines of the first finding. `unseen`
-    says why a leak is not found yet.
+    be found, `count` how many of them when `n` iterations ran. For a leak and a warning: `lines` are those that
+    may be named, `holder` is a name on the way to the tensors (None when there is no such name), and bytes
+    and blocks a step are those of all that grows. When it `leads`, its line comes first, else it is among the
+    lines of the first finding. `unseen` says why a leak is not found yet.
     """
 
     name: str
@@ -60,7 +61,8 @@ class Scene:
     source: Source
     count: Callable[[int], int]
     lines: tuple[int, ...] = ()
-    holder: str = ""
+    holder: str | None = None
+    verdict: str = "growing"
     bytes_per_step: float | None = None
     blocks_per_step: float | None = None
     tolerance: float = 0.1  # of bytes and blocks a step
@@ -71,7 +73,7 @@ class Scene:
 
 def leak(
     *,
-    holder: str,
+    holder: str | None,
     bytes_per_step: float | None,
     blocks_per_step: float | None = None,
     tolerance: float = 0.1,
@@ -103,6 +105,35 @@ def leak(
             leads=leads,
             phase=phase,
             unseen=unseen,
+        )
+        return loop
+
+    return register
+
+
+def warning(
+    verdict: Literal["waiting-for-gc", "bounded"],
+    *,
+    holder: str | None = None,
+    bytes_per_step: float | None,
+    blocks_per_step: float | None = None,
+) -> Callable[[Loop], Loop]:
+    """Registers a loop of which one thing is to be said that is no leak. Lines are marked as for a leak."""
+
+    def register(loop: Loop) -> Loop:
+        WARNINGS[loop.__name__] = Scene(
+            name=loop.__name__,
+            loop=loop,
+            file=Path(inspect.getfile(loop)),
+            steps=40,
+            long_steps=200,
+            source="optimizer",
+            count=lambda n: n,
+            lines=_marked_lines(loop),
+            holder=holder,
+            verdict=verdict,
+            bytes_per_step=bytes_per_step,
+            blocks_per_step=blocks_per_step,
         )
         return loop
 
