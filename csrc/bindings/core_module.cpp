@@ -14,6 +14,7 @@
 #include "interpreter/running_line.h"
 #include "torch/cpu_allocator.h"
 #include "torch/engine_context.h"
+#include "torch/operator_names.h"
 
 namespace py = pybind11;
 using namespace leakguard;
@@ -210,6 +211,7 @@ void bindCapture(py::module_& m) {
     plugLineSocket(nullptr);
     plugNodeSocket(nullptr, nullptr);
   });
+  m.def("name_operators", &nameOperators, py::arg("on"));
   m.def(
       "set_code_rules",
       [](const std::vector<std::pair<std::string, int>>& rules) {

@@ -13,7 +13,7 @@ struct Context {
   uint32_t via = 0; // innermost line outside torch and the standard library, when it is not `line`
   uint32_t forwardLine = 0; // born in backward: the line that made the autograd node
   uint32_t module = 0; // path of the innermost running module (moduleNames)
-  uint32_t node = 0; // name of the running autograd node (nodeNames)
+  uint32_t node = 0; // name of the running autograd node, else of the operator if those are named (nodeNames)
   uint16_t thread = 0; // number of the thread, from 1
   Phase phase = Phase::Other;
   uint8_t flags = 0; // block_flag

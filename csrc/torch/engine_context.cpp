@@ -15,6 +15,7 @@
 #include "core/block_table.h"
 #include "core/call_site.h"
 #include "core/thread_slot.h"
+#include "torch/operator_names.h"
 
 namespace leakguard {
 namespace {
@@ -101,6 +102,7 @@ ForwardRing* ringOf(EngineState& state) noexcept {
 bool readCurrentNode(Context& context) noexcept {
   const auto node = torch::autograd::get_current_node();
   if (!node) {
+    context.node = runningOperator();
     return false;
   }
   context.phase = Phase::Backward;

@@ -20,17 +20,21 @@ _packages: tuple[str, ...] | None = None
 _cpu_trouble = ""
 _cuda: CudaMemory | None = None
 _copies: StorageCopies | None = None
+_naming = 0
 
 
 class Attachment:
     """One user's share, from construction to `release()`. Births are recorded while anybody has one.
 
+    With `operators` blocks carry the name of the operator that made them, while anybody wants it: torch's
+    callbacks for that cost much.
+
     `user_code` adds to the packages that count as the user's own until the last share is given back. Raises
     UserCodeError for a name among them that cannot be imported; then nothing was attached.
     """
 
-    def __init__(self, user_code: Iterable[str] = ()) -> None:
-        global _users, _packages, _cpu_trouble, _cuda, _copies
+    def __init__(self, user_code: Iterable[str] = (), *, operators: bool = False) -> None:
+        global _users, _packages, _cpu_trouble, _cuda, _copies, _naming
         wanted = tuple(dict.fromkeys((*(_packages or ()), *user_code)))
         if wanted != _packages:
             core.set_code_rules(code_rules(wanted))
@@ -43,7 +47,10 @@ class Attachment:
             core.set_watching(True)
         self.cuda = _cuda
         self._held = True
+        self._operators = operators
         _users += 1
+        _naming += operators
+        core.name_operators(_naming > 0)
 
     @property
     def trouble(self) -> dict[str, str]:
@@ -52,11 +59,13 @@ class Attachment:
 
     def release(self) -> None:
         """Gives the share back; with the last one everything is put back. May be called twice."""
-        global _users, _packages, _cuda, _copies
+        global _users, _packages, _cuda, _copies, _naming
         if not self._held:
             return
         self._held = False
         _users -= 1
+        _naming -= self._operators
+        core.name_operators(_naming > 0)
         if _users == 0:
             core.set_watching(False)
             if _copies is not None:

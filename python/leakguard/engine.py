@@ -36,6 +36,7 @@ class Engine:
         user_code: Iterable[str],
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
         seek_modules: bool = True,
+        operators: bool = False,
     ) -> None:
         roots = _checked(modules)
         self._began = time.perf_counter()
@@ -48,7 +49,7 @@ class Engine:
         self._resting = False
         self._seeking = False
         self._steps = StepFinder(self._mark, self.restart, guarded)
-        self._attachment = Attachment(user_code)
+        self._attachment = Attachment(user_code, operators=operators)
         self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
         self._follow_forward = guarded(self._meet_roots)
         try:

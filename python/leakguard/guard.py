@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
+Detail = Literal["lines", "ops"]
 OnExit = Literal["if-problem", "always", "never"]
 
 _current: Guard | None = globals().get("_current")  # this module may be reloaded while a Guard watches
@@ -30,7 +31,7 @@ _current: Guard | None = globals().get("_current")  # this module may be reloade
 
 def watch(
     *modules: torch.nn.Module,
-    detail: Literal["lines"] = "lines",
+    detail: Detail = "lines",
     user_code: Iterable[str] = (),
     save: str | Path | None = None,
     on_exit: OnExit = "if-problem",
@@ -39,7 +40,9 @@ def watch(
     """Begins to watch this process's tensor memory and returns the Guard.
 
     `modules` give their names to what is allocated in them; the training steps are found without them.
-    `user_code` names installed packages whose lines count as the user's own. `save` is a file for the report,
+    `detail="ops"` also names the operator that made each block, for several times the cost; a Guard that
+    watches already keeps its own detail. `user_code` names installed packages whose lines count as the user's
+    own. `save` is a file for the report,
     written at the end: `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added
     when `{rank}` is not there. `on_exit` says when the report is printed to stderr at the end of the process:
     `if-problem` (status leak or warning), `always` or `never`. With `wait_for_torch` nothing is imported:
@@ -53,8 +56,8 @@ def watch(
     `save` cannot be written, and ImportError when the native module does not fit the installed torch.
     """
     global _current
-    if detail != "lines":
-        raise ValueError(f'detail is {detail!r}: "lines" is the only level')
+    if detail not in ("lines", "ops"):
+        raise ValueError(f'detail is {detail!r}: "lines" or "ops"')
     if on_exit not in ("if-problem", "always", "never"):
         raise ValueError(f'on_exit is {on_exit!r}: "if-problem", "always" or "never"')
     idle = caller.why_inert()
@@ -68,9 +71,9 @@ def watch(
         report_file.check_writable(file)
     guard = Guard(save=file, on_exit=on_exit)
     if wait_for_torch and not modules:
-        when_torch_loads(functools.partial(guard.attach_quietly, user_code=_names(user_code)))
+        when_torch_loads(functools.partial(guard.attach_quietly, _names(user_code), detail))
     else:
-        guard.attach(modules, _names(user_code))
+        guard.attach(modules, _names(user_code), detail)
     _current = guard
     return guard
 
@@ -129,23 +132,28 @@ class Guard:
         return os.getpid() != self._process
 
     def attach(
-        self, modules: Iterable[torch.nn.Module], user_code: Iterable[str] = (), *, seek_modules: bool = True
+        self,
+        modules: Iterable[torch.nn.Module],
+        user_code: Iterable[str] = (),
+        detail: Detail = "lines",
+        *,
+        seek_modules: bool = True,
     ) -> None:
         """Loads the native module and begins to watch. What raises here leaves nothing behind."""
         try:
             from leakguard.engine import Engine
 
-            self._engine = Engine(modules, user_code, self.guarded, seek_modules)
+            self._engine = Engine(modules, user_code, self.guarded, seek_modules, operators=detail == "ops")
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
             raise
 
-    def attach_quietly(self, user_code: Iterable[str] = ()) -> None:
+    def attach_quietly(self, user_code: Iterable[str] = (), detail: Detail = "lines") -> None:
         """As `attach`, from inside somebody's `import torch`: a failure is kept for the report."""
         try:
             if self.active and not self.is_forked:
-                self.attach((), user_code)
+                self.attach((), user_code, detail)
         except Exception as error:
             self.failed(error)
 

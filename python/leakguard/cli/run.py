@@ -15,7 +15,8 @@ EXIT_LEAK = 3
 
 FAILS = {"leak": ("leak",), "warning": ("leak", "warning"), "never": ()}
 
-USAGE = """leakguard run [--json FILE] [--fail-on {leak,warning,never}] [--progress] SCRIPT [ARGS...]
+USAGE = """leakguard run [--json FILE] [--fail-on {leak,warning,never}] [--detail {lines,ops}]
+              [--progress] SCRIPT [ARGS...]
        leakguard run [...] -m MODULE [ARGS...]"""
 
 EPILOG = """\
@@ -53,6 +54,12 @@ def add_parser(commands: Any) -> None:
         default="never",
         help=f"exit with {EXIT_LEAK} when the script succeeds and the report says so (default: never)",
     )
+    parser.add_argument(
+        "--detail",
+        choices=["lines", "ops"],
+        default="lines",
+        help="ops: also name the operator that made each block, which makes the run slower (default: lines)",
+    )
     parser.add_argument("--progress", action="store_true", help="a line on stderr while the script runs")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -74,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
         file = None if options.json is None else report_file.report_path(options.json)
         if file is not None:
             report_file.check_writable(file)
-        session = Session(target, file, progress=options.progress)
+        session = Session(target, file, progress=options.progress, detail=options.detail)
         ending = session.run()
     except TargetError as error:
         print(f"leakguard: {error}", file=sys.stderr)

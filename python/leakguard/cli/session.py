@@ -8,13 +8,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from leakguard.cli.endings import Ending, release_frames, run_to_end
 from leakguard.cli.progress import Progress
 from leakguard.cli.signals import SignalWatch
 from leakguard.cli.target import Target
 from leakguard.report import Report, ReportError, unwatched
+
+if TYPE_CHECKING:
+    from leakguard.guard import Detail
 
 Result = TypeVar("Result")
 
@@ -39,11 +42,14 @@ class Session:
     No failure in here reaches the script: it is told in the report instead.
     """
 
-    def __init__(self, target: Target, file: Path | None, *, progress: bool = False) -> None:
+    def __init__(
+        self, target: Target, file: Path | None, *, progress: bool = False, detail: Detail = "lines"
+    ) -> None:
         self.status: str | None = None
         self._target = target
         self._file = file
         self._wants_progress = progress
+        self._detail = detail
         self._progress: Progress | None = None
         self._owner = os.getpid()
         self._folder = os.getcwd()
@@ -77,7 +83,7 @@ class Session:
         try:
             from leakguard.guard import watch
 
-            self._guard = watch(on_exit="never", wait_for_torch=True)
+            self._guard = watch(on_exit="never", wait_for_torch=True, detail=self._detail)
         except Exception as error:
             self._fault = _named(error)
             print(f"leakguard: nothing is watched: {self._fault}", file=self._stderr)
