@@ -17,3 +17,12 @@ foreach(part leakguard_runtime _core _cuda)
     install(TARGETS ${part} LIBRARY DESTINATION leakguard)
   endif()
 endforeach()
+
+# For C++ programs: the header, and a CMake package that finds both. `leakguard.cmake_prefix_path` names the folder.
+if(TARGET leakguard_program)
+  configure_file(cmake/leakguardConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/modules/share/cmake/leakguard/leakguardConfig.cmake @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/modules/share/cmake/leakguard/leakguardConfig.cmake
+    DESTINATION leakguard/share/cmake/leakguard)
+  install(FILES csrc/program/leakguard.h DESTINATION leakguard/include/leakguard)
+endif()

@@ -60,7 +60,7 @@ def clang_tidy(venv: Venv) -> None:
         return done
 
     # Not the bindings: they hold no logic, and pybind11 under torch's headers takes longer than all the rest.
-    rooms = [ROOT / "csrc" / room for room in ("core", "interpreter", "torch", "cuda", "owners")]
+    rooms = [ROOT / "csrc" / room for room in ("core", "interpreter", "torch", "program", "cuda", "owners")]
     sources = sorted({Path(entry["file"]) for entry in commands if Path(entry["file"]).parent in rooms})
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         failures = [done for done in pool.map(check, sources) if done is not None and done.returncode != 0]

@@ -13,6 +13,7 @@ Importing this package imports neither torch nor the native module; both are loa
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from leakguard._version import __version__
@@ -31,10 +32,14 @@ __all__ = [
     "__version__",
     "assert_no_growth",
     "assert_released",
+    "cmake_prefix_path",
     "load",
     "step",
     "watch",
 ]
+
+cmake_prefix_path = os.path.join(os.path.dirname(__file__), "share", "cmake")
+"""Where `find_package(leakguard)` of a C++ program's CMake looks."""
 
 _HOME = {
     "LeakError": "assertions",

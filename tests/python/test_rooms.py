@@ -14,6 +14,7 @@ BELOW = {
     "core": set(),
     "interpreter": {"core"},
     "torch": {"core"},
+    "program": {"core", "torch"},
     "cuda": {"core", "torch"},
     "owners": {"core", "interpreter", "torch"},
     "bindings": {"core", "interpreter", "torch", "cuda", "owners"},
@@ -25,6 +26,7 @@ FOREIGN = {
     "interpreter": [TORCH],
     "torch": [PYTHON],
     "cuda": [PYTHON],
+    "program": [PYTHON, TORCH],
 }
 ROOMS = sorted(BELOW)
 
