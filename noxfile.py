@@ -60,6 +60,9 @@ def reformat(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """What watching costs, measured on this machine."""
+    if "cuda" in session.posargs:
+        suites.bench_cuda(session.posargs)
+        return
     venv = suites.torch_venv("2.13")
     venv.install_leakguard()
     venv.run(venv.python, "benchmarks/run.py", *session.posargs)

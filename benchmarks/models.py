@@ -76,15 +76,16 @@ def _training_step(model: nn.Module, inputs: Tensor, target: Tensor) -> tuple[nn
     return model, step
 
 
-def mlp_step() -> tuple[nn.Module, Callable[[], None]]:
+def mlp_step(device: str = "cpu") -> tuple[nn.Module, Callable[[], None]]:
     """A 9-layer MLP of width 128 on a batch of 32, and its training step."""
-    return _training_step(MLP(128, 9), torch.randn(32, 128), torch.zeros(32, dtype=torch.long))
+    inputs, target = torch.randn(32, 128), torch.zeros(32, dtype=torch.long)
+    return _training_step(MLP(128, 9).to(device), inputs.to(device), target.to(device))
 
 
-def transformer_step() -> tuple[nn.Module, Callable[[], None]]:
+def transformer_step(device: str = "cpu") -> tuple[nn.Module, Callable[[], None]]:
     """A 6-layer transformer of width 64 on a batch of 2 x 32 words, and its training step."""
-    words = torch.zeros(2, 32, dtype=torch.long)
-    return _training_step(Transformer(500, 64, 6, 4, 32), words, words)
+    words = torch.zeros(2, 32, dtype=torch.long, device=device)
+    return _training_step(Transformer(500, 64, 6, 4, 32).to(device), words, words)
 
 
 STEPS = {"mlp": mlp_step, "transformer": transformer_step}

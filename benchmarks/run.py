@@ -1,10 +1,13 @@
 """Runs the benchmarks and prints one table: medians over processes, with their spread.
 
-    python benchmarks/run.py [--quick] [--write]
+    python benchmarks/run.py [cuda] [--quick] [--write]
 
 Every figure compares two states of one process, or of processes that differ in nothing else; absolute times
 are there for scale. `--quick` is for trying a change: few rounds in one process. `--write` puts the table in
 RESULTS.md beside this file. leakguard must be importable.
+
+`cuda` measures the CUDA caching allocator's path, on a GPU or over the fake CUDA runtime, where launches cost
+nothing and what is added looks dearest. It also needs the test module `_pairs`.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import datetime
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).parent
 PROCESSES = 5
@@ -78,6 +83,33 @@ ROWS = (
     Row("bench_pytest", "suite_failures", "**of which accused**", digits=0, limit=0),
 )
 
+HISTORY = "`_record_memory_history` instead"
+CUDA_ROWS = (
+    Row("cuda_steps", "pair_bare_ns", "C++ `allocate` and free, unwatched", "ns", 0),
+    Row("cuda_steps", "pair_added_ns", "**added**", "ns", 0),
+    Row("cuda_steps", "pair_history_ns", f"{HISTORY}: added", "ns", 0),
+    Row("cuda_steps", "pair_share", "**leakguard's part of that**", "%", limit=40),
+    Row("cuda_steps", "pair_residue_ns", "**left after `stop()`**", "ns", 0, 80),
+    Row("cuda_steps", "held_added_ns", "**added, 1 000 alive**", "ns", 0),
+    Row("cuda_steps", "transformer_bare_ms", "6-layer transformer, training step unwatched", "ms", 2),
+    Row("cuda_steps", "transformer_births", "blocks it allocates", digits=0),
+    Row("cuda_steps", "transformer_percent", "**CPU time added**", "%", limit=2.5),
+    Row("cuda_steps", "transformer_ops_percent", '**added with `detail="ops"`**', "%"),
+    Row("cuda_steps", "transformer_history_percent", f"{HISTORY}: added", "%"),
+    Row("cuda_steps", "mlp_bare_ms", "9-layer MLP, training step unwatched", "ms", 2),
+    Row("cuda_steps", "mlp_births", "blocks it allocates", digits=0),
+    Row("cuda_steps", "mlp_percent", "**CPU time added**", "%", limit=5),
+    Row("cuda_steps", "mlp_ops_percent", '**added with `detail="ops"`**', "%"),
+    Row("cuda_steps", "mlp_history_percent", f"{HISTORY}: added", "%"),
+    Row(
+        "cuda_many", "million_bytes", "**host memory for each live block, 1 000 000 alive**", "bytes", 0, 136
+    ),
+    Row("cuda_many", "million_added_ns", "added to a pair of birth and death, 1 000 000 alive", "ns", 0),
+    Row("cuda_many", "events", "events of the long run", "million", 1),
+    Row("cuda_many", "grown_mib", "**resident memory after it, more than before**", "MiB", 1, 64),
+    Row("cuda_many", "mark_us", "**step mark after it**", "us", 1, 10),
+)
+
 
 def figures_of(script: str, quick: bool) -> dict[str, float]:
     """The figures of one process. Its stderr is shown; a failure ends everything."""
@@ -115,38 +147,58 @@ def machine() -> str:
                 break
     return (
         f"{datetime.date.today().isoformat()} · {len(os.sched_getaffinity(0))} cores, {cpu} · "
-        f"Python {platform.python_version()} · torch {torch.__version__}"
+        f"Python {platform.python_version()} · torch {torch.__version__}{device(torch)}"
     )
 
 
-def table(quick: bool) -> str:
+def device(torch: ModuleType) -> str:
+    """The CUDA device, if there is one."""
+    if not torch.cuda.is_available():
+        return ""
+    fake = "fakecuda" in os.environ.get("LD_PRELOAD", "")
+    return " · fake CUDA runtime" if fake else f" · {torch.cuda.get_device_name()}"
+
+
+def table(rows: tuple[Row, ...], quick: bool) -> str:
     """Runs everything."""
     processes = 1 if quick else PROCESSES
     lines = ["| what | median | spread | limit | kept |", "|---|---:|---:|---:|---|"]
-    for script in dict.fromkeys(row.script for row in ROWS):
+    for script in dict.fromkeys(row.script for row in rows):
         runs = []
         for number in range(processes):
             print(f"{script} {number + 1}/{processes}", file=sys.stderr, flush=True)
             runs.append(figures_of(script, quick))
         lines += [
             line_of(row, [run[row.figure] for run in runs])
-            for row in ROWS
+            for row in rows
             if row.script == script and row.figure in runs[0]
         ]
     how = "one process, few rounds" if quick else f"medians of {processes} processes, with lowest and highest"
     return "\n".join([f"{machine()} · {how}", "", *lines])
 
 
+def write(suite: str, text: str) -> None:
+    """Puts the table under its heading in RESULTS.md; the other suite's stays."""
+    file = HERE / "RESULTS.md"
+    headings = {"cpu": "## On the CPU", "cuda": "## CUDA"}
+    parts = re.split(r"^(## .*)$", file.read_text(), flags=re.MULTILINE) if file.exists() else []
+    sections = {title.strip(): body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}
+    sections[headings[suite]] = text
+    head = "# What leakguard costs\n\nWritten by `./dev bench --write` and `./dev bench cuda --write`."
+    known = [f"{title}\n\n{sections[title]}" for title in headings.values() if title in sections]
+    file.write_text("\n\n".join([head, *known]) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Runs leakguard's benchmarks.")
+    parser.add_argument("suite", nargs="?", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--quick", action="store_true", help="one process, few rounds")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md")
     options = parser.parse_args()
-    text = table(options.quick)
+    text = table(CUDA_ROWS if options.suite == "cuda" else ROWS, options.quick)
     print(text)
     if options.write:
-        head = "# What leakguard costs\n\nWritten by `python benchmarks/run.py --write`.\n\n"
-        (HERE / "RESULTS.md").write_text(head + text + "\n")
+        write(options.suite, text)
 
 
 if __name__ == "__main__":

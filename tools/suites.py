@@ -169,6 +169,22 @@ def fake_cuda(torch: str, arguments: Sequence[str], *paths: str) -> None:
     )
 
 
+def bench_cuda(arguments: Sequence[str]) -> None:
+    """What watching costs over the fake CUDA runtime."""
+    venv = torch_venv(NEWEST)
+    venv.install_leakguard()
+    folder = cmake_build(venv, f"bench-{NEWEST}", "-DLEAKGUARD_BUILD_TESTS=ON", target="_pairs")
+    venv.run(
+        venv.python,
+        "tests/fakecuda/launch.py",
+        venv.python,
+        "benchmarks/run.py",
+        *arguments,
+        FAKECUDA_BUILD=str(BUILD / "fakecuda"),
+        PYTHONPATH=f"{folder}/modules",
+    )
+
+
 def run(parts: Sequence[str], long: bool, arguments: Sequence[str]) -> Outcome:
     """Runs the named parts; `arguments` go to the test runner of each."""
     outcome = Outcome()
