@@ -216,6 +216,72 @@ std::optional<Evidence> Growth::judge(
   return evidence ? evidence : judgeSurvivors(group, other, newest, history);
 }
 
+std::optional<Evidence> Growth::judgeSwelling(uint32_t group, const StepHistory& history) {
+  const uint32_t from = history.base() + kWarmup;
+  std::vector<std::pair<uint32_t, LiveCount>> counts = history.countsSince(from, group);
+  counts.erase(counts.begin(), std::find_if(counts.begin(), counts.end(), [](const auto& count) {
+                 return count.second.blocks > 0;
+               }));
+  if (counts.size() < kFirm + kTail) {
+    return std::nullopt;
+  }
+  const auto [begin, first] = counts.front();
+  const auto [newest, live] = counts.back();
+  const double length = newest - begin;
+  std::array<uint32_t, 4> rises{};
+  uint32_t lastRise = begin;
+  uint32_t longest = 0; // steps between two rises
+  for (size_t i = 1; i < counts.size(); ++i) {
+    const auto& [step, now] = counts[i];
+    const LiveCount& before = counts[i - 1].second;
+    if (now.bytes < before.bytes || now.blocks != live.blocks) {
+      return std::nullopt;
+    }
+    if (now.bytes > before.bytes) {
+      ++rises[static_cast<size_t>((step - begin - 1) / length * 4)];
+      longest = std::max(longest, step - lastRise);
+      lastRise = step;
+    }
+  }
+  const uint32_t all = rises[0] + rises[1] + rises[2] + rises[3];
+  const int64_t rise = live.bytes - first.bytes;
+  const int64_t late = live.bytes - history.countAt(begin + (newest - begin) / 2, group).bytes;
+  if (all < kFirm || rises[1] == 0 || rises[2] == 0 || rises[3] == 0 || newest - lastRise > longest ||
+      late * 10 < rise * 3) {
+    return std::nullopt;
+  }
+  Evidence evidence;
+  evidence.group = group;
+  evidence.firstStep = begin;
+  evidence.lastStep = lastRise;
+  evidence.birthSteps = all;
+  evidence.live = live;
+  evidence.bytesPerStep = static_cast<double>(rise) / length;
+  evidence.seenAt = newest;
+  return evidence;
+}
+
+std::vector<Evidence> Growth::lookForSwelling(const std::vector<Evidence>& growing) const {
+  std::vector<Evidence> found;
+  constexpr uint32_t kWhile = 32; // steps in which a group that swells has more than it had
+  const uint32_t steps = history_.steps();
+  const uint32_t from = history_.base() + kWarmup;
+  if (steps < from + kFirm + kTail) {
+    return found;
+  }
+  for (const uint32_t group : history_.groupsWithMoreBytes(std::max(from, steps > kWhile ? steps - kWhile : 0))) {
+    const bool known =
+        std::any_of(growing.begin(), growing.end(), [&](const Evidence& other) { return other.group == group; });
+    if (known) {
+      continue;
+    }
+    if (std::optional<Evidence> evidence = judgeSwelling(group, history_)) {
+      found.push_back(*evidence);
+    }
+  }
+  return found;
+}
+
 std::vector<Evidence> Growth::look() const {
   std::vector<Evidence> found;
   const uint32_t steps = history_.steps();
@@ -240,6 +306,17 @@ uint32_t Growth::observe() {
   }
   lookedAt_ = steps;
   std::vector<Evidence> found = look();
+  if (steps >= lookedForSwellingAt_ + std::max<uint32_t>(kFirm, lookedForSwellingAt_ / 8)) {
+    lookedForSwellingAt_ = steps;
+    swelling_ = lookForSwelling(found);
+  }
+  for (const Evidence& swelling : swelling_) {
+    const bool known =
+        std::any_of(found.begin(), found.end(), [&](const Evidence& other) { return other.group == swelling.group; });
+    if (!known) {
+      found.push_back(swelling);
+    }
+  }
   uint32_t fresh = 0;
   for (const Evidence& evidence : found) {
     const bool known =
@@ -268,6 +345,8 @@ bool Growth::anyGrowing() const {
 std::vector<Evidence> Growth::evidence() const {
   const std::lock_guard guard(mutex_);
   std::vector<Evidence> found = look();
+  const std::vector<Evidence> swelling = lookForSwelling(found);
+  found.insert(found.end(), swelling.begin(), swelling.end());
   const uint32_t steps = history_.steps();
   for (const Evidence& old : last_) {
     const bool again =
@@ -275,7 +354,8 @@ std::vector<Evidence> Growth::evidence() const {
     // Seen at the last look, and still there at the last mark: what died since was not let go of by the loop. What was
     // seen before a better source of steps took over counts by other steps.
     if (!again && old.firstStep >= history_.base() && steps > history_.base() &&
-        history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3) {
+        history_.countAt(steps - 1, old.group).blocks * 4 >= old.live.blocks * 3 &&
+        (old.blocksPerStep > 0 || history_.countAt(steps - 1, old.group).bytes == old.live.bytes)) {
       found.push_back(old);
     }
   }

@@ -35,6 +35,11 @@ struct Evidence {
 // A line may have filled a cache long before it begins to leak: births after a pause of at least four times the longest
 // distance between them are judged by themselves too, and first when there was no such pause before.
 // Births of the last two steps do not count: they may be in flight.
+//
+// A block that is replaced by a larger one each time leaves one survivor only; `judgeSwelling` looks at the bytes of a
+// group whose number of blocks stays as it is: they never fell, and rose at least `kFirm` times, in each quarter of the
+// time. A batch that is made larger by plan looks the same, so this is a suspicion: `blocksPerStep` is 0 there, and who
+// reports it must know that the old block went into the new one.
 class LEAKGUARD_API Growth {
  public:
   static constexpr uint32_t kWarmup = 2;
@@ -45,6 +50,7 @@ class LEAKGUARD_API Growth {
       uint32_t group,
       std::span<const BirthWindow> windows,
       const StepHistory& history);
+  static std::optional<Evidence> judgeSwelling(uint32_t group, const StepHistory& history);
 
   Growth(const SiteGroups& groups, const StepHistory& history) : groups_(groups), history_(history) {}
 
@@ -60,12 +66,15 @@ class LEAKGUARD_API Growth {
 
  private:
   std::vector<Evidence> look() const;
+  std::vector<Evidence> lookForSwelling(const std::vector<Evidence>& growing) const;
 
   const SiteGroups& groups_;
   const StepHistory& history_;
   mutable std::mutex mutex_;
   std::vector<Evidence> last_;
+  std::vector<Evidence> swelling_; // part of last_
   uint32_t lookedAt_ = 0; // steps at the last look
+  uint32_t lookedForSwellingAt_ = 0;
 };
 
 } // namespace leakguard

@@ -145,6 +145,34 @@ std::vector<uint32_t> StepHistory::groupsOf(uint32_t step, int64_t blocks) const
   return groups;
 }
 
+std::vector<uint32_t> StepHistory::groupsWithMoreBytes(uint32_t step) const {
+  std::vector<uint32_t> groups;
+  const std::lock_guard guard(mutex_);
+  if (marks_.empty()) {
+    return groups;
+  }
+  const std::vector<LiveCount>& newest = marks_.back().mark->counts;
+  const Mark* mark = find(step);
+  for (size_t group = 0; group < newest.size(); ++group) {
+    const int64_t before = mark != nullptr && group < mark->counts.size() ? mark->counts[group].bytes : 0;
+    if (newest[group].bytes > before) {
+      groups.push_back(static_cast<uint32_t>(group));
+    }
+  }
+  return groups;
+}
+
+std::vector<std::pair<uint32_t, LiveCount>> StepHistory::countsSince(uint32_t step, uint32_t group) const {
+  std::vector<std::pair<uint32_t, LiveCount>> counts;
+  const std::lock_guard guard(mutex_);
+  for (const Kept& kept : marks_) {
+    if (kept.step >= step) {
+      counts.emplace_back(kept.step, group < kept.mark->counts.size() ? kept.mark->counts[group] : LiveCount{});
+    }
+  }
+  return counts;
+}
+
 std::optional<std::vector<GroupChange>> StepHistory::diff(uint32_t from, uint32_t to) const {
   const std::lock_guard guard(mutex_);
   const Mark* a = find(from);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/ledger.h"
@@ -69,6 +70,10 @@ class LEAKGUARD_API StepHistory {
   LiveCount countAt(uint32_t step, uint32_t group) const; // at the nearest kept mark, 0 before the first
   // Groups that had at least so many blocks at the nearest kept mark, ascending.
   std::vector<uint32_t> groupsOf(uint32_t step, int64_t blocks) const;
+  // Groups that have more bytes at the newest mark than at the nearest kept mark at or before that step.
+  std::vector<uint32_t> groupsWithMoreBytes(uint32_t step) const;
+  // A group's counts at each kept mark from that step on, oldest first.
+  std::vector<std::pair<uint32_t, LiveCount>> countsSince(uint32_t step, uint32_t group) const;
   Tide tide(uint32_t group) const;
 
   // Rows for a table, oldest first, without the counts.

@@ -56,15 +56,18 @@ FACTS = {
     "graph": "whether the holder keeps the autograd graph",
     "graph_direct": "whether the holder is itself a tensor with a graph",
     "scalar": "whether the holder's tensor has one element",
+    "regrown": "whether one tensor is replaced by a larger one again and again",
     "view": "whether the tensor found is much smaller than the memory it keeps",
 }
 
 
-def cause_of(held: Held | None, place: Place, verdict: str, block_bytes: float = 0.0) -> Cause:
+def cause_of(
+    held: Held | None, place: Place, verdict: str, block_bytes: float = 0.0, regrown: bool = False
+) -> Cause:
     """The first cause whose pattern fits. `block_bytes` is what one of the blocks takes."""
     if held is None:
         return UNKNOWN
-    facts = facts_of(held, place, verdict, block_bytes)
+    facts = facts_of(held, place, verdict, block_bytes) | {"regrown": regrown}
     for cause in _all_causes(os.environ.get("LEAKGUARD_CAUSES")):
         if cause.when is not None and all(
             _fits(facts.get(name), wanted) for name, wanted in cause.when.items()

@@ -14,6 +14,7 @@ from leakguard.attachment import Attachment
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.holders import HolderSearch
+from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
 from leakguard.steps import StepFinder
@@ -186,6 +187,9 @@ class Engine:
             site = site_of(group)
             if site.private_pool:  # captured graphs keep their memory by design, and checkpoints replay it
                 continue
+            regrown = blocks_per_step == 0
+            if regrown and not is_regrown(site.place):  # a batch made larger by plan
+                continue
             ratio = 1.0
             if site.device.startswith("cuda"):
                 ratio = set_aside.get(group) or rounded(size, blocks) / max(size, 1)
@@ -201,6 +205,7 @@ class Engine:
                     bytes_per_step=bytes_per_step * ratio,
                     held=self._holders.held(group),
                     resident=residents.get(group),
+                    regrown=regrown,
                 )
             )
         return tuple(growing)

@@ -34,6 +34,7 @@ class Growing:
     bytes_per_step: float
     held: Held | None = None
     resident: str | None = None  # the library's workspace that these blocks are
+    regrown: bool = False  # few blocks, each larger than the one that it replaces
 
 
 def findings_of(growing: Iterable[Growing], steps: Steps, unit: str = "step") -> tuple[Finding, ...]:
@@ -74,7 +75,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     first = min(group.first_step for group in cluster)
     last = max(group.last_step for group in cluster)
     bytes_now = sum(group.bytes for group in cluster)
-    cause = cause_of(held, place, verdict, lead.bytes / max(lead.blocks, 1))
+    cause = cause_of(held, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown)
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression
@@ -84,6 +85,8 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         title=f"{device} grows {size(bytes_per_step)} a {unit}, {pace(first, last, lead.birth_steps, steps, unit)}",
         why=f"this is the {lead.resident}: torch keeps one for each thread and stream"
         if lead.resident
+        else _why_regrown(held, place, unit)
+        if lead.regrown
         else _why(held, place, blocks_per_step, bytes_now, verdict, unit),
         fix=_fix(cause, held, place),
         device=device,
@@ -152,6 +155,13 @@ def _why(
     if verdict == "bounded" and container is not None and container.limit is not None:
         return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, bytes_now)}"
     return f"{phrase} keeps {kept}"
+
+
+def _why_regrown(held: Held | None, place: Place, unit: str) -> str:
+    made = f"{where(place)} replaces it by a larger one in every {unit}"
+    if held is None or held.status not in ("rooted", "native"):
+        return f"a tensor is never let go of: {made}"
+    return f"{holder_phrase(held.root, held.links, held.holder)} keeps all there ever was: {made}"
 
 
 def _limit(length: int, limit: int, bytes_now: int) -> str:

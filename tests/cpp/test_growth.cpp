@@ -1,5 +1,6 @@
 // When a group is called growing. Each case is a loop as programs have them, played step by step; the same loops run
 // under real torch in tests/scenes.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -516,4 +517,53 @@ TEST_CASE("nothing to judge: no steps, no groups, a group that is not there") {
     run.mark();
   }
   CHECK_FALSE(Growth::judge(77, {}, run.history()).has_value());
+}
+
+TEST_CASE("a block replaced by a larger one in each step swells, at its rate") {
+  for (const uint32_t start : {0U, 100U}) {
+    for (const uint32_t every : {1U, 5U}) {
+      ScriptedRun run;
+      uint64_t block = 0;
+      uint64_t bytes = 0;
+      play(run, start + 60, [&](uint32_t step) {
+        run.free(run.allocate(kOther, 64 * step));
+        if (step < start || step % every != 0) {
+          return;
+        }
+        bytes += 512;
+        const uint64_t larger = run.allocate(kLeak, bytes);
+        if (block != 0) {
+          run.free(block);
+        }
+        block = larger;
+      });
+      INFO("from step " << start << ", every " << every);
+      const std::optional<Evidence> evidence = run.growing(kLeak);
+      REQUIRE(evidence.has_value());
+      CHECK(evidence->blocksPerStep == 0);
+      CHECK(evidence->bytesPerStep == Approx(512.0 / every).epsilon(0.1));
+      CHECK(evidence->live.bytes == static_cast<int64_t>(bytes));
+      CHECK_FALSE(run.growing(kOther).has_value());
+    }
+  }
+}
+
+TEST_CASE("a block whose size wavers, doubles, falls now and then, or has stopped growing does not swell") {
+  const std::vector<std::function<uint64_t(uint32_t)>> sizes = {
+      [](uint32_t step) { return 64 * (1 + step * 37 % 11); },
+      [](uint32_t step) { return 64U << (step / 20); },
+      [](uint32_t step) { return 64 * (1 + step % 6); },
+      [](uint32_t step) { return 64 * (1 + std::min(step, 7U)); },
+  };
+  for (const auto& sizeAt : sizes) {
+    ScriptedRun run;
+    uint64_t block = 0;
+    requireNeverGrows(run, 120, [&](uint32_t step) {
+      const uint64_t next = run.allocate(kLeak, sizeAt(step));
+      if (block != 0) {
+        run.free(block);
+      }
+      block = next;
+    });
+  }
 }

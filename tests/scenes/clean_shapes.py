@@ -194,3 +194,24 @@ def one_long_sequence_among_short_ones(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for step in steps:
         train_step(model, optimizer, rows=400 if step % 17 == 16 else BATCH)
+
+
+@clean(steps=160)
+def batches_joined_of_ever_more_parts(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    for step in steps:
+        inputs = batch(4)
+        for _ in range(step):
+            inputs = torch.cat([inputs, batch(1)])
+        optimizer.zero_grad()
+        model(inputs).sum().backward()
+        optimizer.step()
+
+
+@clean(steps=160)
+def joined_up_to_a_limit(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    recent = torch.empty(0, WIDTH)
+    for _ in steps:
+        recent = torch.cat([recent, batch(2)])[-64:].clone()
+        train_step(model, optimizer)

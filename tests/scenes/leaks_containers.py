@@ -189,3 +189,31 @@ def replay_without_limit(steps: Steps) -> None:
         optimizer.zero_grad()
         model(chosen).sum().backward()
         optimizer.step()
+
+
+@leak(holder="kept", bytes_per_step=WIDTH * FLOAT, steps=60)
+def joined_with_the_new_in_every_step(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    kept = torch.empty(0, WIDTH)
+    for _ in steps:
+        train_step(model, optimizer)
+        kept = torch.cat([kept, torch.ones(1, WIDTH)])  # leaks
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.parts = {"seen": torch.empty(0, WIDTH)}
+
+    def add(self, value: torch.Tensor) -> None:
+        self.parts["seen"] = torch.vstack(
+            (self.parts["seen"], value)
+        )  # leaks in an_object_joins_what_it_is_given
+
+
+@leak(holder="parts", bytes_per_step=WIDTH * FLOAT, steps=60)
+def an_object_joins_what_it_is_given(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    memory = Memory()
+    for _ in steps:
+        train_step(model, optimizer)
+        memory.add(torch.ones(1, WIDTH))
