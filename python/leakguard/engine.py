@@ -17,6 +17,8 @@ from leakguard.holders import HolderSearch
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
+from leakguard.step_rows import step_diff, step_table
+from leakguard.step_table import StepDiff, StepTable
 from leakguard.steps import StepFinder
 from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
@@ -121,6 +123,14 @@ class Engine:
             self._guarded(self._holders.look)(growing, self.step_count)
         return diagnose(self._observation(len(failures), seconds))
 
+    def table(self) -> StepTable:
+        """The steps so far, one by one."""
+        return step_table(self._watch, self._step_counts())
+
+    def diff(self, from_step: int, to_step: int) -> StepDiff:
+        """What changed between the ends of two steps. Raises ValueError for a step that has not been seen."""
+        return step_diff(self._watch, from_step, to_step)
+
     def progress(self) -> str:
         """A few words on the run so far."""
         allocated = ", ".join(f"{device} {format_bytes(core.counts(device)[1])}" for device in core.devices())
@@ -156,7 +166,7 @@ class Engine:
         dropped, unknown, replaced, _ = core.lost()
         trouble = self._attachment.trouble
         return Observation(
-            steps=Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source),
+            steps=self._step_counts(),
             devices=tuple(map(self._usage, self._devices())),
             growing=self._growing(),
             overhead=Overhead(
@@ -173,6 +183,9 @@ class Engine:
             advice=self._attachment.cuda.advice(),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
+
+    def _step_counts(self) -> Steps:
+        return Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source)
 
     def _devices(self) -> list[str]:
         return list(dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))

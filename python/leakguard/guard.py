@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from leakguard import caller, report_file
-from leakguard.report import Report, ReportError, unwatched
+from leakguard.report import Report, ReportError, Steps, unwatched
+from leakguard.step_table import StepDiff, StepTable
 from leakguard.torch_import import when_torch_loads
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Guard:
         self._seconds = 0.0
         self._process = os.getpid()
         self._last: Report | None = None
+        self._last_table = StepTable(steps=Steps())
         self._peaks: dict[str, int] = {}
         self.active = inert is None
         if self.active:
@@ -230,6 +232,21 @@ class Guard:
             failures=len(self._failures),
         )
 
+    def table(self) -> StepTable:
+        """One row a step, or for several steps of a long run, as it is now; after `stop()` as it was then. Print
+        it, or leave it as the last line of a notebook cell."""
+        return self._last_table if self._engine is None else self._engine.table()
+
+    def diff(self, from_step: int, to_step: int) -> StepDiff:
+        """What call sites and modules have more or less at the end of `to_step` than at the end of `from_step`.
+
+        Of a long run not every step is kept; the comparison names the ones it took: the wanted one or the nearest
+        kept one before it. Raises ValueError for a step that has not been seen, and after `stop()`.
+        """
+        if self._engine is None:
+            raise ValueError("nobody watches any more: compare steps before Guard.stop()")
+        return self._engine.diff(from_step, to_step)
+
     def progress(self) -> str:
         """A few words on the run so far; cheap, and callable from any thread."""
         return self._engine.progress() if self._engine is not None else "torch has not been imported"
@@ -240,6 +257,7 @@ class Guard:
         try:
             if self.active and self._engine is not None and not self.is_forked:
                 self._last = self.report()
+                self._last_table = self._engine.table()
                 if self._save is not None:
                     self._last.save(self._save)
         except (ReportError, MemoryError) as error:

@@ -35,6 +35,18 @@ def format_share(share: float) -> str:
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.1f} %"
 
 
+def format_duration(seconds: float) -> str:
+    """A time with three digits that count: `812 us`, `12.3 ms`, `1.20 s`, `3.50 min`."""
+    for number, name, limit in (
+        (seconds * 1e6, "us", 999.5),
+        (seconds * 1e3, "ms", 999.5),
+        (seconds, "s", 119.5),
+    ):
+        if abs(number) < limit:
+            return f"{_three_digits(number)} {name}"
+    return f"{_three_digits(seconds / 60)} min"
+
+
 def parse_size(text: str) -> int:
     """The bytes that `text` says: `0 B`, `1.5 MiB`, `2GB`. GiB counts in 1024, GB in 1000, as the standards
     have it.

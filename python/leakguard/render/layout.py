@@ -1,0 +1,18 @@
+"""Which sheets a value is drawn on."""
+
+from __future__ import annotations
+
+from leakguard.render.sheet import Sheet
+from leakguard.render.step_sheets import diff_sheets, table_sheets
+from leakguard.step_table import StepDiff, StepTable
+
+__all__ = ["Sheeted", "sheets_of"]
+
+Sheeted = StepTable | StepDiff
+
+
+def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
+    """The sheets of a value, paths as seen from `folder`."""
+    if isinstance(value, StepTable):
+        return table_sheets(value)
+    return diff_sheets(value, folder)

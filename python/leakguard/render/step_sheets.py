@@ -1,0 +1,90 @@
+"""The step table and the comparison of two steps, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leakguard.render.sheet import Sheet, changed_bytes, changed_count, place_words
+from leakguard.render.wording import words
+from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
+from leakguard.units import format_bytes, format_duration
+from leakguard.wording import plural
+
+__all__ = ["MOST_ROWS", "diff_sheets", "table_sheets"]
+
+MOST_ROWS = 16
+"""Rows of a device that are shown: with its frame they fit a terminal of 24 lines."""
+
+STEP_COLUMNS = ("step", "trough", "peak", "at end", "consumed", "survivors", "change", "time")
+CHANGE_COLUMNS = ("change", "blocks", "survivors", "alive")
+SITES_SHOWN = 12
+
+
+def table_sheets(table: StepTable) -> tuple[Sheet, ...]:
+    """A sheet a device, thinned to MOST_ROWS."""
+    source = f" ({table.steps.source})" if table.steps.source else ""
+    if not table.rows:
+        counted = plural(table.steps.count, "step")
+        return (Sheet("steps", note=f"{counted} so far: a row appears when the first one ends"),)
+    thinned = table.thinned(MOST_ROWS)
+    return tuple(
+        Sheet(
+            f"{words(device)}, {plural(table.steps.count, 'step')}{source}",
+            STEP_COLUMNS,
+            tuple(_cells(row) for row in thinned.of(device)),
+            spare=("at end", "time", "trough", "consumed"),
+        )
+        for device in thinned.devices
+    )
+
+
+def diff_sheets(diff: StepDiff, folder: str | None) -> tuple[Sheet, ...]:
+    """By call site, and by module where there are any."""
+    title = f"from the end of step {diff.from_step} to the end of step {diff.to_step}"
+    if not diff.sites:
+        return (Sheet(title, note="nothing changed"),)
+    blocks = sum(site.blocks for site in diff.sites)
+    total = f"{changed_bytes(sum(site.bytes for site in diff.sites))}, {changed_count(blocks)} blocks"
+    sheets = []
+    for device in dict.fromkeys(site.device for site in diff.sites):
+        sites = [site for site in diff.sites if site.device == device]
+        shown = [(_sums([site]), place_words(site.place, folder)) for site in sites[:SITES_SHOWN]]
+        if sites[SITES_SHOWN:]:
+            rest = sites[SITES_SHOWN:]
+            shown.append((_sums(rest), plural(len(rest), "other call site")))
+        rows = tuple((*numbers, where) for numbers, where in shown)
+        sheets.append(
+            Sheet(f"{words(device)} by call site", (*CHANGE_COLUMNS, "call site"), rows, words_last=True)
+        )
+        modules = [entry for entry in diff.by_module() if entry[0] == device]
+        if any(module for _, module, *_ in modules):
+            by_module = tuple(
+                (changed_bytes(size), changed_count(blocks), words(module) or "no module")
+                for _, module, size, blocks in modules[:SITES_SHOWN]
+            )
+            title_of = f"{words(device)} by module"
+            sheets.append(Sheet(title_of, ("change", "blocks", "module"), by_module, words_last=True))
+    return (Sheet(title, note=total), *sheets)
+
+
+def _sums(sites: Sequence[SiteChange]) -> tuple[str, ...]:
+    return (
+        changed_bytes(sum(site.bytes for site in sites)),
+        changed_count(sum(site.blocks for site in sites)),
+        format_bytes(sum(site.survivor_bytes for site in sites)),
+        format_bytes(sum(site.live_bytes for site in sites)),
+    )
+
+
+def _cells(row: StepRow) -> tuple[str, ...]:
+    steps = str(row.first_step) if row.steps == 1 else f"{row.first_step}-{row.last_step}"
+    return (
+        steps,
+        format_bytes(row.trough),
+        format_bytes(row.peak),
+        format_bytes(row.allocated),
+        format_bytes(row.consumed),
+        format_bytes(row.survivors),
+        changed_bytes(row.change),
+        "-" if row.seconds is None else format_duration(row.seconds / row.steps),
+    )

@@ -1,0 +1,71 @@
+"""Step tables and comparisons as a run might make them, for the tests of every view."""
+
+from __future__ import annotations
+
+from sample_reports import HOSTILE_NAME, MIB, PROJECT, TRAIN
+
+from leakguard.report import Place, Steps
+from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
+
+STEPS = Steps(count=40, warmup=4, source="optimizer")
+
+
+def row(step: int, device: str = "cuda:0", survivors: int = 3 * MIB // 2) -> StepRow:
+    return StepRow(
+        first_step=step,
+        last_step=step,
+        device=device,
+        trough=(20 + step) * MIB,
+        peak=(60 + step) * MIB,
+        allocated=(22 + step) * MIB,
+        consumed=44 * MIB,
+        survivors=survivors,
+        change=MIB if step > 1 else None,
+        seconds=0.0123 if step > 1 else None,
+    )
+
+
+TABLE = StepTable(steps=STEPS, rows=(*map(row, range(1, 41)), row(40, "cpu", 0)))
+
+FORWARD = SiteChange(
+    device="cuda:0",
+    place=Place(
+        file=TRAIN,
+        line=41,
+        function="Net.forward",
+        expression="F.relu(self.fc1(x))",
+        module="encoder.fc1",
+        phase="forward",
+    ),
+    bytes=30 * MIB,
+    blocks=20,
+    live_bytes=57 * MIB,
+    live_blocks=38,
+    survivor_bytes=30 * MIB,
+    survivor_blocks=20,
+)
+GONE = SiteChange(
+    device="cpu",
+    place=Place(file=TRAIN, line=12, function="load"),
+    bytes=-3 * MIB,
+    blocks=-3,
+    live_bytes=0,
+    live_blocks=0,
+)
+HOSTILE = SiteChange(
+    device="cpu",
+    place=Place(file=f"{PROJECT}/{HOSTILE_NAME}", line=1, function=HOSTILE_NAME, module="<b>&amp;"),
+    bytes=1024,
+    blocks=1,
+    live_bytes=1024,
+    live_blocks=1,
+)
+
+TABLES = {
+    "steps": TABLE,
+    "no steps": StepTable(steps=Steps()),
+    "diff": StepDiff(from_step=20, to_step=40, sites=(FORWARD, GONE)),
+    "no diff": StepDiff(from_step=20, to_step=20),
+    "diff hostile": StepDiff(from_step=1, to_step=2, sites=(HOSTILE,)),
+    "diff many": StepDiff(from_step=1, to_step=2, sites=(GONE,) * 20),
+}
