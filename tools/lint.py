@@ -82,6 +82,7 @@ def checks(venv: Venv) -> Iterator[tuple[str, list[str]]]:
     yield "mypy", [venv.tool("mypy")]
     yield "import-linter", [venv.tool("lint-imports"), "--no-cache"]
     yield "codespell", [venv.tool("codespell"), *tracked()]
+    yield "docs", [venv.tool("mkdocs"), "build", "--quiet", "-f", "tools/mkdocs.yml"]
     yield "clang-format", [venv.tool("clang-format"), "--dry-run", "--Werror", *cxx_files()]
 
 
@@ -89,7 +90,7 @@ def run(venv: Venv) -> Outcome:
     """Runs every check; a failure does not stop the others."""
     outcome = Outcome()
     for title, command in checks(venv):
-        outcome.run(title, partial(venv.run, *command, PYTHONPATH="python"))
+        outcome.run(title, partial(venv.run, *command, PYTHONPATH="python", NO_MKDOCS_2_WARNING="1"))
     venv.install_leakguard()
     outcome.run("stubtest", partial(stubtest, venv))
     outcome.run("clang-tidy", partial(clang_tidy, venv))

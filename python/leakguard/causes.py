@@ -37,8 +37,6 @@ class Cause:
 
 UNKNOWN = Cause("unknown")
 
-GRAPH_EDGES = ("grad_fn", "saved tensor", "packed tensor", "next function")
-
 ITEM_BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
 """Bytes of an element; the types that are not here have four or one, and are taken for four."""
 
@@ -94,7 +92,7 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
         "edges": {link.edge for link in links},
         "names": {link.name for link in links},
         "types": {word for words in types for word in words[:2]},
-        "graph": any(link.edge in GRAPH_EDGES for link in after),
+        "graph": held.keeps_graph,
         "graph_direct": bool(after) and after[0].edge == "grad_fn",
         "scalar": "[]" in holder_words or "[1]" in holder_words,
         "view": _is_small_part(held, block_bytes),

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leakguard.causes import GRAPH_EDGES, Cause, cause_of
+from leakguard.causes import Cause, cause_of
 from leakguard.fingerprint import fingerprint
 from leakguard.held import Held
 from leakguard.report import Finding, Place, Steps, Verdict
@@ -75,7 +75,9 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     first = min(group.first_step for group in cluster)
     last = max(group.last_step for group in cluster)
     bytes_now = sum(group.bytes for group in cluster)
-    cause = cause_of(held, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown)
+    # Where one of the blocks is reached through a graph, the graph is why all of them stay.
+    telling = next((group.held for group in cluster if group.held and group.held.keeps_graph), held)
+    cause = cause_of(telling, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown)
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression
@@ -87,7 +89,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         if lead.resident
         else _why_regrown(held, place, unit)
         if lead.regrown
-        else _why(held, place, blocks_per_step, bytes_now, verdict, unit),
+        else _why(telling, place, blocks_per_step, bytes_now, verdict, unit),
         fix=_fix(cause, held, place),
         device=device,
         bytes=bytes_now,
@@ -145,10 +147,9 @@ def _why(
             else f"what {where(place)} makes is left in reference cycles that the collector can never free"
         )
     phrase = holder_phrase(held.root, held.links, held.holder)
-    graph = any(link.edge in GRAPH_EDGES for link in held.links[held.holder + 1 :])
     kept = (
         f"every {unit}'s result and its autograd graph"
-        if graph
+        if held.keeps_graph
         else f"what {where(place)} makes in every {unit}"
     )
     container = held.container

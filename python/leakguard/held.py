@@ -8,6 +8,8 @@ from leakguard.report import Example, Link
 
 __all__ = ["Container", "Held"]
 
+GRAPH_EDGES = ("grad_fn", "saved tensor", "packed tensor", "next function")
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -44,3 +46,8 @@ class Held:
         """Equal for call sites whose blocks one holder keeps."""
         way = tuple((link.edge, link.name) for link in self.links[: self.holder + 1])
         return self.status, self.root, way if self.status == "rooted" else self.links
+
+    @property
+    def keeps_graph(self) -> bool:
+        """Whether the way from the holder to the tensor leads through an autograd graph."""
+        return any(link.edge in GRAPH_EDGES for link in self.links[self.holder + 1 :])

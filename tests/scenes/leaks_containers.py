@@ -205,9 +205,8 @@ class Memory:
         self.parts = {"seen": torch.empty(0, WIDTH)}
 
     def add(self, value: torch.Tensor) -> None:
-        self.parts["seen"] = torch.vstack(
-            (self.parts["seen"], value)
-        )  # leaks in an_object_joins_what_it_is_given
+        seen = self.parts
+        seen["seen"] = torch.vstack((seen["seen"], value))  # leaks in an_object_joins_what_it_is_given
 
 
 @leak(holder="parts", bytes_per_step=WIDTH * FLOAT, steps=60)
