@@ -81,6 +81,11 @@ class Engine:
         """Steps seen so far, from a source as good as the present one."""
         return self._watch.steps - self._watch.base
 
+    @property
+    def first_step(self) -> int:
+        """The ledger's number of the step that is 1 to the user."""
+        return self._watch.base
+
     def peaks(self) -> dict[str, int]:
         """The most bytes that were live at once on each device since the engine was made."""
         peaks = {device: core.live_range(device)[1] for device in core.devices()}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from leakguard.engine import Engine
+    from leakguard.ownership import Owners, Why
 
 __all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
@@ -246,6 +247,22 @@ class Guard:
         if self._engine is None:
             raise ValueError("nobody watches any more: compare steps before Guard.stop()")
         return self._engine.diff(from_step, to_step)
+
+    def why(self, tensor: torch.Tensor) -> Why:
+        """What keeps `tensor` alive beside the variable that it is handed over in: print it. One walk over the
+        Python heap; works after `stop()` too.
+
+        Raises TypeError for what is no tensor, ValueError for a tensor without memory of its own (meta, sparse).
+        """
+        from leakguard.owners import why
+
+        return why(tensor, self._engine.first_step if self._engine is not None else None)
+
+    def owners(self) -> Owners:
+        """The live blocks that were born under watch, by who holds them: print it. One walk over the Python heap."""
+        from leakguard.owners import owners
+
+        return owners()
 
     def progress(self) -> str:
         """A few words on the run so far; cheap, and callable from any thread."""

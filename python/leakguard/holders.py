@@ -69,7 +69,7 @@ class HolderSearch:
         samples = core.sample_blocks(list(groups), SAMPLES, self._since)
         if samples:
             found = core.find_holders(
-                [address for _, address in samples], [group for group, _ in samples], _own_frames()
+                [address for _, address in samples], [group for group, _ in samples], own_frames()
             )
             answers: dict[int, list[dict[str, Any]]] = {}
             for (group, _), suspect in zip(samples, found["suspects"], strict=True):
@@ -91,7 +91,7 @@ def _common(suspects: Sequence[dict[str, Any]], step: int) -> Held:
 
     One line makes a result and what its graph saves: the sample that is reached through the graph tells more.
     """
-    answers = [_held(suspect, step) for suspect in suspects]
+    answers = [held_of(suspect, step) for suspect in suspects]
     counts: dict[tuple[object, ...], int] = {}
     for answer in answers:
         counts[answer.key] = counts.get(answer.key, 0) + 1
@@ -101,7 +101,8 @@ def _common(suspects: Sequence[dict[str, Any]], step: int) -> Held:
     return best[len(best) // 2]
 
 
-def _held(suspect: dict[str, Any], step: int) -> Held:
+def held_of(suspect: dict[str, Any], step: int) -> Held:
+    """The value of what `core.find_holders` says of one suspect, seen at a step."""
     container = suspect["container"]
     garbage = suspect["garbage"]
     example = suspect["example"]
@@ -134,7 +135,7 @@ def _link(link: dict[str, Any]) -> Link:
     return Link(edge=link["edge"], name=link["name"], type=kind, file=link["file"], line=link["line"])
 
 
-def _own_frames() -> int:
+def own_frames() -> int:
     """Innermost frames that are leakguard's: what they hold is held by the asker."""
     folder = str(Path(__file__).parent)
     count = 0

@@ -36,7 +36,8 @@ class LeakTrace:
 
     def write(self) -> None:
         """The birth; the way from the root to the tensor, when it is known; and what it is worth."""
-        self._page.flow(Text("born at", DIM), self._birth(), INDENT)
+        if self._finding.allocated_at.file is not None or self._finding.fingerprint:
+            self._page.flow(Text("born at", DIM), self._birth(), INDENT)
         self._also_born()
         if self._chain:
             self._page.tree(Text("held by", DIM), self._rows(), INDENT)
@@ -120,7 +121,7 @@ class LeakTrace:
         return parts
 
     def _known_as(self) -> list[Text]:
-        names = [f"fingerprint {self._finding.fingerprint}"]
+        names = [f"fingerprint {self._finding.fingerprint}"] if self._finding.fingerprint else []
         if self._finding.cause != "unknown":
             names.append(f"cause {self._finding.cause}")
         return [Text(words(name), DIM) for name in names]
