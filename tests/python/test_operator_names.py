@@ -92,6 +92,7 @@ def test_other_details_are_refused(detail: object):
 
 
 def test_from_the_command_line(tmp_path: Path):
+    pytest.importorskip("rich", reason="rich, which prints reports, is not installed")
     world = World(tmp_path)
     script = world.write(LEAKING, "main(14)")
     world.run("--detail", "ops", str(script))

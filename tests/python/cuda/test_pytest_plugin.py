@@ -6,6 +6,7 @@ import pytest
 from cuda_world import fakecuda
 from plugin_world import PluginWorld, failure_of
 
+pytest.importorskip("rich", reason="rich, which prints reports, is not installed")
 pytestmark = pytest.mark.usefixtures("needs_cuda")
 
 
