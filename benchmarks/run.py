@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints one table: medians over processes, with their spread.
 
-    python benchmarks/run.py [cuda] [--quick] [--write]
+    python benchmarks/run.py [cuda] [--quick] [--processes N] [--write]
 
 Every figure compares two states of one process, or of processes that differ in nothing else; absolute times
 are there for scale. `--quick` is for trying a change: few rounds in one process. `--write` puts the table in
@@ -165,9 +165,8 @@ def device(torch: ModuleType) -> str:
     return " · fake CUDA runtime" if fake else f" · {torch.cuda.get_device_name()}"
 
 
-def table(rows: tuple[Row, ...], quick: bool) -> str:
+def table(rows: tuple[Row, ...], quick: bool, processes: int) -> str:
     """Runs everything."""
-    processes = 1 if quick else PROCESSES
     lines = ["| what | median | spread | limit | kept |", "|---|---:|---:|---:|---|"]
     for script in dict.fromkeys(row.script for row in rows):
         runs = []
@@ -179,7 +178,8 @@ def table(rows: tuple[Row, ...], quick: bool) -> str:
             for row in rows
             if row.script == script and row.figure in runs[0]
         ]
-    how = "one process, few rounds" if quick else f"medians of {processes} processes, with lowest and highest"
+    several = f"medians of {processes} processes, with lowest and highest"
+    how = ("one process" if processes == 1 else several) + (", few rounds" if quick else "")
     return "\n".join([f"{machine()} · {how}", "", *lines])
 
 
@@ -199,9 +199,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Runs leakguard's benchmarks.")
     parser.add_argument("suite", nargs="?", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--quick", action="store_true", help="one process, few rounds")
+    parser.add_argument("--processes", type=int, metavar="N", help="how many processes each script runs in")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md")
     options = parser.parse_args()
-    text = table(CUDA_ROWS if options.suite == "cuda" else ROWS, options.quick)
+    processes = options.processes or (1 if options.quick else PROCESSES)
+    text = table(CUDA_ROWS if options.suite == "cuda" else ROWS, options.quick, processes)
     print(text)
     if options.write:
         write(options.suite, text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("rich", reason="rich, which prints reports, is not installed")
+
 from cuda_world import fakecuda
 from plugin_world import PluginWorld, failure_of
 
-pytest.importorskip("rich", reason="rich, which prints reports, is not installed")
 pytestmark = pytest.mark.usefixtures("needs_cuda")
 
 
