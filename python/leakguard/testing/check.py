@@ -129,7 +129,8 @@ class Check:
         if self.outcome.steps >= ENOUGH_STEPS and not self._over(kept[0]):
             return True
         verdict = self.plan.judge(kept)
-        if verdict.suspects and self._collect(kept, births):
+        if verdict.suspects:
+            self._collect(births)
             kept = births.kept()
             verdict = self.plan.judge(kept)
         if verdict.decided and verdict.suspects:
@@ -139,16 +140,13 @@ class Check:
     def _over(self, run: Kept) -> bool:
         return any(size > self.plan.limit for _, size in run.values())
 
-    def _collect(self, kept: list[Kept], births: BirthRow) -> bool:
-        """Collects garbage, when it may change the verdict: at the first suspicion and at the last."""
-        if self.outcome.runs not in (self.plan.least_warmup + 1, self.plan.total):
-            return False
-        gc.collect()
-        before = sum(size for run in kept for _, size in run.values())
-        self.outcome.collected_bytes += max(
-            0, before - sum(size for run in births.kept() for _, size in run.values())
-        )
-        return True
+    def _collect(self, births: BirthRow) -> None:
+        """Frees garbage, which is no leak: what is young at each suspicion, for next to nothing; all of it
+        once a call site has grown in four runs, and in the end."""
+        everything = self.outcome.runs in (self.plan.least_warmup + 4, self.plan.total)
+        before = _bytes(births.kept())  # anew: what a thread has let go of meanwhile was no garbage
+        gc.collect(2 if everything else 1)
+        self.outcome.collected_bytes += max(0, before - _bytes(births.kept()))
 
     def _runs_grew(self, verdict: Verdict, kept: list[Kept], births: BirthRow) -> None:
         runs = [kept[number] for number in verdict.runs]
@@ -170,6 +168,10 @@ class Check:
         if new and self.fails:
             found = f"{how}; limit {format_bytes(self.plan.limit)} a call site"
             raise LeakError(leak_report(new, steps), found)
+
+
+def _bytes(runs: list[Kept]) -> int:
+    return sum(size for run in runs for _, size in run.values())
 
 
 def reset_captured_logs(handlers: list[object]) -> None:
