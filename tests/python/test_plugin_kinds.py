@@ -51,6 +51,38 @@ def test_what_a_body_adds_to_a_fixture_that_lives_on_is_found_there(project: Plu
     assert "list, 11 items" in "\n".join(failure_of(result, "test_adds"))
 
 
+def test_what_is_undone_after_the_test_is_no_leak(project: PluginWorld) -> None:
+    project.write("""
+        import unittest
+
+        import pytest, torch
+
+        STATE = {}
+        pytestmark = pytest.mark.limit_gpu_leaks("0 B")
+
+        def test_patches(monkeypatch):
+            monkeypatch.setitem(STATE, "table", torch.zeros(100))
+
+        @pytest.fixture
+        def undo(request):
+            return lambda tensor: request.addfinalizer(tensor.sum)
+
+        def test_finalizers(undo):
+            undo(torch.zeros(100))
+
+        class TestIt(unittest.TestCase):
+            def test_cleanups(self):
+                self.addCleanup(print, torch.zeros(100))
+
+        def test_keeps_all_the_same(monkeypatch, kept=[]):
+            monkeypatch.setitem(STATE, "table", torch.zeros(100))
+            kept.append(torch.zeros(100))
+    """)
+    result = project.run("--leakguard-json=leaks.json")
+    result.assert_outcomes(passed=3, failed=1)
+    assert project.statuses()["test_keeps_all_the_same"] == "leak"
+
+
 def test_each_parameter_is_a_test_of_its_own(project: PluginWorld) -> None:
     project.write("""
         import pytest, torch

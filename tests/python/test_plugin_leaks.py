@@ -92,6 +92,72 @@ def test_cycles_are_collected_before_they_are_blamed(project: PluginWorld) -> No
     result.stdout.fnmatch_lines(["garbage that held tensors until it was collected: 1 test", "*test_cycle*"])
 
 
+def test_runs_that_do_not_count_are_made_even_when_nothing_happens_in_them(project: PluginWorld) -> None:
+    project.write("""
+        import itertools, pytest, torch
+
+        KEPT, NUMBER = [], itertools.count(1)
+
+        @pytest.mark.limit_gpu_leaks("0 B", warmup=2, repeats=3)
+        def test_leaks_from_the_third_run_on():
+            if next(NUMBER) >= 3:
+                KEPT.append(torch.zeros(100))
+
+        @pytest.mark.limit_gpu_leaks("0 B")
+        def test_once_in_a_while(count=itertools.count(1)):
+            if next(count) == 3:
+                KEPT.append(torch.zeros(100))
+    """)
+    project.run("--leakguard-json=leaks.json").assert_outcomes(failed=1, passed=1)
+    assert project.runs() == {"test_leaks_from_the_third_run_on": 5, "test_once_in_a_while": 2}
+
+
+def test_no_full_collection_unless_growth_goes_on(project: PluginWorld) -> None:
+    project.write("""
+        import collections, gc, pytest, torch
+
+        FULL, LATEST, RING = [], {}, collections.deque(maxlen=3)
+
+        def note(phase, info):
+            if phase == "start" and info["generation"] == 2:
+                FULL.append(info)
+
+        class Node:
+            def __init__(self):
+                self.me, self.data = self, torch.zeros(10)
+
+        def test_first():
+            gc.collect()
+            gc.disable()
+            gc.callbacks.append(note)
+
+        def test_unmarked():
+            torch.zeros(10)
+
+        @pytest.mark.limit_gpu_leaks("0 B")
+        def test_quiet():
+            torch.zeros(10)
+
+        @pytest.mark.limit_gpu_leaks("0 B")
+        def test_replaced():
+            LATEST["loss"] = torch.zeros(10)
+
+        @pytest.mark.limit_gpu_leaks("0 B")
+        def test_ring():
+            RING.append(torch.zeros(10))
+
+        @pytest.mark.limit_gpu_leaks("0 B")
+        def test_young_garbage():
+            Node()
+
+        def test_last():
+            gc.callbacks.remove(note)
+            gc.enable()
+            assert not FULL
+    """)
+    project.run("--leakguard").assert_outcomes(passed=7)
+
+
 def test_a_loop_whose_hoard_dies_at_its_return_fails_after_one_run(project: PluginWorld) -> None:
     project.write("""
         import pytest, torch

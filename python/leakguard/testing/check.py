@@ -123,7 +123,9 @@ class Check:
         self._found(findings, report.steps, f"in {report.steps.count} steps inside the test")
 
     def _is_decided(self, births: BirthRow) -> bool:
-        if not self.leaks or self.outcome.status != "clean" or births.is_quiet():
+        if not self.leaks or self.outcome.status != "clean":
+            return True
+        if births.is_quiet() and (self.plan.first_decides or self.outcome.runs > self.plan.least_warmup):
             return True
         kept = births.kept()
         if self.outcome.steps >= ENOUGH_STEPS and not self._over(kept[0]):

@@ -85,7 +85,7 @@ def _leftover(one: Leftover) -> str:
     where = place.place(
         short_path(one.place.file, working_folder()) if one.place.file else None, one.place.line
     )
-    more = f" and {one.sites - 1} more lines" if one.sites > 1 else ""
+    more = f" and {plural(one.sites - 1, 'more line')}" if one.sites > 1 else ""
     held = f", held by {words(one.holder)}" if one.holder else ""
     amount = f"{format_bytes(one.bytes)} on {one.device} in {plural(one.blocks, 'block')}"
     return f"{who}  {amount}, born at {where}{more}{held}"

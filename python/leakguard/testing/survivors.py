@@ -12,7 +12,7 @@ from leakguard.diagnosis import next_without_fix
 from leakguard.findings import Growing, findings_of
 from leakguard.held import Held
 from leakguard.holders import HolderSearch
-from leakguard.report import Finding, Report, Steps, is_leak, versions
+from leakguard.report import Finding, Link, Report, Steps, is_leak, versions
 from leakguard.sites import site_of
 from leakguard.testing.births import BirthRow
 from leakguard.testing.repeats import Kept
@@ -20,8 +20,18 @@ from leakguard.units import format_bytes
 
 __all__ = ["counted", "leak_report", "survivors_as_findings"]
 
-RUNNERS_OWN = ("LogCaptureHandler", "_LiveLoggingStreamHandler")
-"""Types of pytest's that keep what a test logs, and let go of it after the test."""
+RUNNERS_OWN = (
+    "LogCaptureHandler",
+    "_LiveLoggingStreamHandler",
+    "MockerFixture",
+    "MonkeyPatch",
+    "WarningsChecker",
+    "WarningsRecorder",
+)
+"""Types of pytest's and its plugins' that keep what a test gives them, and let go of it after the test."""
+
+RUNNERS_LISTS = ("_cleanups", "_finalizers")
+"""Attributes of unittest's and pytest's objects with what is to be called after the test."""
 
 
 def survivors_as_findings(
@@ -91,9 +101,13 @@ def counted(
         for finding in findings
         if is_leak(finding)
         and _kept(finding) > limit
-        and not any(link.type and link.type.startswith(RUNNERS_OWN) for link in finding.retained_by)
+        and not any(map(_lets_go_after_the_test, finding.retained_by))
         and (filter_fn is None or filter_fn(finding))
     )
+
+
+def _lets_go_after_the_test(link: Link) -> bool:
+    return link.name in RUNNERS_LISTS or (link.type or "").startswith(RUNNERS_OWN)
 
 
 def _kept(finding: Finding) -> float:
