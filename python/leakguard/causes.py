@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ FACTS = {
     "types": "types on the way; one of them",
     "graph": "whether the holder keeps the autograd graph",
     "graph_direct": "whether the holder is itself a tensor with a graph",
+    "after": "kinds of the references from the holder's on; one of them",
+    "kept": "types of what the holder keeps, on the way to the tensor; one of them",
+    "context": "whether the tensor is an attribute of a custom autograd Function's context",
+    "source": "how the steps were found: explicit, optimizer, backward (no optimizer) or forward (no backward pass)",
     "scalar": "whether the holder's tensor has one element",
     "regrown": "whether one tensor is replaced by a larger one again and again",
     "view": "whether the tensor found is much smaller than the memory it keeps",
@@ -60,12 +65,17 @@ FACTS = {
 
 
 def cause_of(
-    held: Held | None, place: Place, verdict: str, block_bytes: float = 0.0, regrown: bool = False
+    held: Held | None,
+    place: Place,
+    verdict: str,
+    block_bytes: float = 0.0,
+    regrown: bool = False,
+    source: str | None = None,
 ) -> Cause:
     """The first cause whose pattern fits. `block_bytes` is what one of the blocks takes."""
     if held is None:
         return UNKNOWN
-    facts = facts_of(held, place, verdict, block_bytes) | {"regrown": regrown}
+    facts = facts_of(held, place, verdict, block_bytes) | {"regrown": regrown, "source": source}
     for cause in _all_causes(os.environ.get("LEAKGUARD_CAUSES")):
         if cause.when is not None and all(
             _fits(facts.get(name), wanted) for name, wanted in cause.when.items()
@@ -94,6 +104,14 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
         "types": {word for words in types for word in words[:2]},
         "graph": held.keeps_graph,
         "graph_direct": bool(after) and after[0].edge == "grad_fn",
+        "after": {link.edge for link in after},
+        "kept": {word for link in after for word in _words(link.type)[:2]},
+        "context": any(
+            link.edge == "attribute"
+            and before.edge in ("grad_fn", "next function")
+            and not (before.type or "").startswith("AccumulateGrad")
+            for before, link in pairwise(links)
+        ),
         "scalar": "[]" in holder_words or "[1]" in holder_words,
         "view": _is_small_part(held, block_bytes),
     }

@@ -77,7 +77,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     bytes_now = sum(group.bytes for group in cluster)
     # Where one of the blocks is reached through a graph, the graph is why all of them stay.
     telling = next((group.held for group in cluster if group.held and group.held.keeps_graph), held)
-    cause = cause_of(telling, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown)
+    cause = cause_of(telling, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown, steps.source)
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression
