@@ -11,12 +11,14 @@ import torch
 
 from leakguard import _native
 from leakguard._native import core
+from leakguard.memory_snapshot import Counter
 from leakguard.report import Advice, DeviceUsage
 from leakguard.sites import line_text
 from leakguard.units import format_bytes
 
 __all__ = ["CudaMemory"]
 
+COUNTERS = ("allocated", "active", "requested", "reserved", "inactive_split")
 SMALLEST_BLOCK = 512
 """Bytes: the allocator rounds every request up to a multiple of this."""
 
@@ -83,6 +85,30 @@ class CudaMemory:
             fragmentation=self._fragmentation(device),
             outside_allocator_bytes=_outside(index, reserved),
         )
+
+    def memory(self, device: str) -> tuple[tuple[Counter, ...], int | None]:
+        """The allocator's own figures of one device by pool, and the bytes outside it; none where it keeps none."""
+        if not self._started():
+            return (), None
+        index = int(device.partition(":")[2])
+        try:
+            stats = torch.cuda.memory_stats(index)
+        except RuntimeError:
+            return (), None
+        counters = tuple(
+            Counter(
+                name=name.replace("_", " "),
+                pool=pool.partition("_")[0],
+                current=stats[f"{key}.current"],
+                peak=stats.get(f"{key}.peak"),
+                total_allocated=stats.get(f"{key}.allocated"),
+                total_freed=stats.get(f"{key}.freed"),
+            )
+            for name in COUNTERS
+            for pool in ("all", "large_pool", "small_pool")
+            if f"{(key := f'{name}_bytes.{pool}')}.current" in stats
+        )
+        return counters, _outside(index, stats.get("reserved_bytes.all.current", 0))
 
     def devices(self) -> list[str]:
         """Devices of which the allocator has memory, seen by the ledger or not."""

@@ -14,6 +14,8 @@ from leakguard.attachment import Attachment
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.holders import HolderSearch
+from leakguard.live_memory import take_snapshot
+from leakguard.memory_snapshot import Snapshot
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
@@ -131,6 +133,10 @@ class Engine:
     def table(self) -> StepTable:
         """The steps so far, one by one."""
         return step_table(self._watch, self._step_counts())
+
+    def snapshot(self) -> Snapshot:
+        """What is alive now."""
+        return take_snapshot(self.step_count, self._devices(), self.peaks(), self._attachment.cuda)
 
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What changed between the ends of two steps. Raises ValueError for a step that has not been seen."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from leakguard import caller, report_file
+from leakguard.memory_snapshot import Snapshot
 from leakguard.report import Report, ReportError, Steps, unwatched
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.torch_import import when_torch_loads
@@ -237,6 +238,11 @@ class Guard:
         """One row a step, or for several steps of a long run, as it is now; after `stop()` as it was then. Print
         it, or leave it as the last line of a notebook cell."""
         return self._last_table if self._engine is None else self._engine.table()
+
+    def snapshot(self) -> Snapshot:
+        """What memory is in use now: the allocators' own figures, and what made the live blocks. Two of them are
+        compared by `earlier.diff(later)`. After `stop()` it is empty."""
+        return Snapshot(step=self.step_count) if self._engine is None else self._engine.snapshot()
 
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What call sites and modules have more or less at the end of `to_step` than at the end of `from_step`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sample_reports import HOSTILE_NAME, MIB, PROJECT, TRAIN
 
+from leakguard.memory_snapshot import Counter, DeviceMemory, LiveGroup, Snapshot
 from leakguard.report import Place, Steps
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
 
@@ -61,7 +62,50 @@ HOSTILE = SiteChange(
     live_blocks=1,
 )
 
+
+def alive(place: Place, sizes: list[int], first: int = 0, **facts: bool) -> LiveGroup:
+    return LiveGroup(
+        device="cuda:0",
+        place=place,
+        requested_bytes=sum(sizes),
+        keys=tuple((4096 * (first + number), first + number, size) for number, size in enumerate(sizes)),
+        **facts,
+    )
+
+
+SMALL = [alive(Place(file=TRAIN, line=100 + line, function="main"), [512], 1000 + line) for line in range(15)]
+SNAPSHOT = Snapshot(
+    step=40,
+    devices=(
+        DeviceMemory(
+            device="cuda:0",
+            counters=(
+                Counter(name="allocated", current=60 * MIB, peak=71 * MIB, total_allocated=900 * MIB),
+                Counter(name="allocated", pool="large", current=59 * MIB, peak=70 * MIB),
+                Counter(name="inactive split", current=0, peak=MIB, total_allocated=2 * MIB, total_freed=MIB),
+            ),
+            outside_allocator_bytes=300 * MIB,
+        ),
+        DeviceMemory(device="cpu", counters=(Counter(name="requested", current=0, peak=0),)),
+    ),
+    groups=(
+        alive(FORWARD.place, [3 * MIB // 2] * 38),
+        alive(Place(file=TRAIN, line=12, function="load"), [MIB], 100, private_pool=True),
+        alive(Place(file=TRAIN, line=12, function="load"), [MIB], 200, pending=True),
+        *SMALL,
+    ),
+)
+LATER = Snapshot(
+    step=42,
+    devices=SNAPSHOT.devices,
+    groups=(alive(FORWARD.place, [3 * MIB // 2] * 40), *SMALL[:1]),
+)
+
 TABLES = {
+    "snapshot": SNAPSHOT,
+    "no snapshot": Snapshot(step=0),
+    "snapshot diff": SNAPSHOT.diff(LATER),
+    "no snapshot diff": SNAPSHOT.diff(SNAPSHOT),
     "steps": TABLE,
     "no steps": StepTable(steps=Steps()),
     "diff": StepDiff(from_step=20, to_step=40, sites=(FORWARD, GONE)),

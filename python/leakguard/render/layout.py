@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from leakguard.memory_snapshot import Snapshot, SnapshotDiff
+from leakguard.render.memory_sheets import memory_diff_sheets, memory_sheets
 from leakguard.render.sheet import Sheet
 from leakguard.render.step_sheets import diff_sheets, table_sheets
 from leakguard.step_table import StepDiff, StepTable
 
 __all__ = ["Sheeted", "sheets_of"]
 
-Sheeted = StepTable | StepDiff
+Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff
 
 
 def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
     """The sheets of a value, paths as seen from `folder`."""
     if isinstance(value, StepTable):
         return table_sheets(value)
+    if isinstance(value, Snapshot):
+        return memory_sheets(value, folder)
+    if isinstance(value, SnapshotDiff):
+        return memory_diff_sheets(value, folder)
     return diff_sheets(value, folder)

@@ -1,0 +1,109 @@
+"""A snapshot of live memory and the difference of two, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from leakguard.memory_snapshot import Counter, DeviceMemory, GroupChange, LiveGroup, Snapshot, SnapshotDiff
+from leakguard.render.sheet import Sheet, changed_bytes, changed_count, place_words
+from leakguard.render.wording import words
+from leakguard.units import format_bytes, format_share
+from leakguard.wording import plural
+
+__all__ = ["memory_diff_sheets", "memory_sheets"]
+
+SHOWN = 12
+SMALL = 0.01
+"""Places with less than this share of a device's live bytes are shown together."""
+
+
+def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
+    """For each device what its allocator says, then what is alive by call site, module, and phase."""
+    sheets = []
+    for memory in snapshot.devices:
+        groups = snapshot.of(memory.device)
+        device = words(memory.device)
+        sheets.append(_counters(memory, groups, snapshot.step))
+        sheets.append(
+            _shares(
+                f"{device}, alive by call site", "call site", groups, lambda g: place_words(g.place, folder)
+            )
+        )
+        if any(group.place.module for group in groups):
+            sheets.append(
+                _shares(
+                    f"{device}, alive by module", "module", groups, lambda g: words(g.place.module or "none")
+                )
+            )
+        sheets.append(_shares(f"{device}, alive by phase", "phase", groups, lambda g: words(g.place.phase)))
+    return tuple(sheets) or (Sheet("memory", note="no device has been used yet"),)
+
+
+def memory_diff_sheets(diff: SnapshotDiff, folder: str | None) -> tuple[Sheet, ...]:
+    """Born, died and survived, by call site."""
+    title = f"from step {diff.from_step} to step {diff.to_step}"
+    survived = f"{format_bytes(diff.survived_bytes)} in {plural(diff.survived_blocks, 'block')} survived"
+    if not diff.groups:
+        return (Sheet(title, note=f"nothing was born and nothing died, {survived}"),)
+    sheets = [Sheet(title, note=f"{changed_bytes(diff.bytes)}, {survived}")]
+    for device in dict.fromkeys(group.device for group in diff.groups):
+        groups = [group for group in diff.groups if group.device == device]
+        rows = [(*_change([group]), place_words(group.place, folder)) for group in groups[:SHOWN]]
+        if groups[SHOWN:]:
+            rows.append((*_change(groups[SHOWN:]), plural(len(groups[SHOWN:]), "other call site")))
+        columns = ("change", "blocks", "born", "died", "survived", "call site")
+        sheets.append(Sheet(f"{words(device)} by call site", columns, tuple(rows), words_last=True))
+    return tuple(sheets)
+
+
+def _counters(memory: DeviceMemory, groups: Iterable[LiveGroup], step: int) -> Sheet:
+    private = sum(group.bytes for group in groups if group.private_pool)
+    notes = [f"after {plural(step, 'step')}"]
+    if private:
+        notes.append(f"{format_bytes(private)} in private pools")
+    if memory.outside_allocator_bytes is not None:
+        notes.append(f"{format_bytes(memory.outside_allocator_bytes)} outside the allocator")
+    return Sheet(
+        words(memory.device),
+        ("bytes", "current", "peak", "allocated in all", "freed in all"),
+        tuple(map(_counter, memory.counters)),
+        note=", ".join(notes),
+    )
+
+
+def _counter(one: Counter) -> tuple[str, ...]:
+    name = words(one.name) if one.pool == "all" else f"  {words(one.pool)} pool"
+    figures = (one.current, one.peak, one.total_allocated, one.total_freed)
+    return (name, *("-" if figure is None else format_bytes(figure) for figure in figures))
+
+
+def _shares(title: str, column: str, groups: Iterable[LiveGroup], name: Callable[[LiveGroup], str]) -> Sheet:
+    sums: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        label = name(group) + ("   private pool" if group.private_pool else "")
+        if group.pending:
+            label += "   waits for a stream"
+        size, blocks = sums.get(label, (0, 0))
+        sums[label] = (size + group.bytes, blocks + group.blocks)
+    whole = sum(size for size, _ in sums.values())
+    ordered = sorted(sums.items(), key=lambda item: -item[1][0])
+    shown = [item for item in ordered[:SHOWN] if item[1][0] >= whole * SMALL]
+    rest = ordered[len(shown) :]
+    if rest:
+        together = (sum(size for _, (size, _) in rest), sum(blocks for _, (_, blocks) in rest))
+        shown.append((plural(len(rest), f"smaller {column}"), together))
+    rows = tuple(
+        (format_bytes(size), format_share(size / whole if whole else 0.0), str(blocks), label)
+        for label, (size, blocks) in shown
+    )
+    return Sheet(title, ("bytes", "share", "blocks", column), rows, words_last=True, note=format_bytes(whole))
+
+
+def _change(groups: list[GroupChange]) -> tuple[str, ...]:
+    return (
+        changed_bytes(sum(group.bytes for group in groups)),
+        changed_count(sum(group.born_blocks - group.died_blocks for group in groups)),
+        format_bytes(sum(group.born_bytes for group in groups)),
+        format_bytes(sum(group.died_bytes for group in groups)),
+        format_bytes(sum(group.survived_bytes for group in groups)),
+    )
