@@ -36,6 +36,9 @@ class Cause:
     when: Mapping[str, Any] | None = None
 
 
+LAST_EXCEPTION = ("sys.last_exc", "sys.last_value", "sys.last_traceback")
+"""Where the exception that ended a program stays."""
+
 UNKNOWN = Cause("unknown")
 
 ITEM_BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
@@ -91,6 +94,9 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
     after = links[held.holder + 1 :]
     types = [_words(link.type) for link in links]
     holder_words = _words(holder.type if holder else None)
+    edges = {link.edge for link in links}
+    if held.root.endswith(LAST_EXCEPTION):  # the interpreter keeps it, not the program
+        edges -= {"exception", "traceback"}
     return {
         "verdict": verdict,
         "status": held.status,
@@ -99,7 +105,7 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
         "edge": holder.edge if holder else None,
         "holder": holder_words[0] if holder_words else None,
         "container": held.container.type if held.container else None,
-        "edges": {link.edge for link in links},
+        "edges": edges,
         "names": {link.name for link in links},
         "types": {word for words in types for word in words[:2]},
         "graph": held.keeps_graph,

@@ -129,12 +129,14 @@ class CudaMemory:
         if failure is None:
             return ()
         device = f"cuda:{failure['device']}"
-        holders: dict[int, int] = {}
+        holders: dict[str, int] = {}
+        places: dict[int, str] = {}
         for _, requested, where, group, *_ in failure["blocks"]:
             if where == device:
-                holders[group] = holders.get(group, 0) + requested
+                place = places.get(group) or places.setdefault(group, _birth(group))
+                holders[place] = holders.get(place, 0) + requested
         most = sorted(holders.items(), key=lambda item: -item[1])[:3]
-        held = "; ".join(f"{format_bytes(size)} born at {_birth(group)}" for group, size in most)
+        held = "; ".join(f"{format_bytes(size)} born at {place}" for place, size in most)
         free = [segment[4] for segment in failure["segments"] if segment[0] == device]
         times = self._cuda.out_of_memory_count()
         again = f" {times} times, last" if times > 1 else ""

@@ -290,6 +290,20 @@ def test_a_view_is_told_from_a_tensor_of_its_own() -> None:
     assert cause_of(item, Place(), "growing", block_bytes=4 * 44 * 4).slug == "container-without-limit"
 
 
+def test_the_exception_that_ended_the_program_is_not_the_cause() -> None:
+    links = (
+        Link(edge="module global", name="last_traceback", type="traceback"),
+        Link(edge="traceback", type="frame, main"),
+        Link(edge="local", name="hoard", type="list, 9 items"),
+        Link(edge="item", type="Tensor, [8] float32"),
+    )
+    container = Container("list", 9, None)
+    ended = held(*links, holder=2, container=container, root="module global sys.last_traceback")
+    assert cause_of(ended, Place(), "growing").slug == "container-without-limit"
+    kept_by_program = held(*links, holder=2, container=container, root="module global train.last_traceback")
+    assert cause_of(kept_by_program, Place(), "growing").slug == "exception-traceback"
+
+
 def test_a_bounded_container_is_not_told_to_become_bounded() -> None:
     ring = held(kept("deque, 9 items"), LOSS, container=Container("deque", 9, 100))
     assert cause_of(ring, Place(), "bounded").fix is None

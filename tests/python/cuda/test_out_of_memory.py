@@ -106,3 +106,28 @@ def test_an_allocation_that_is_retried_leaves_no_record(cuda, little_memory):
     torch.empty(50 * MIB, dtype=torch.uint8, device="cuda")
     assert torch.cuda.memory_stats()["num_alloc_retries"] == retries + 1
     assert cuda.out_of_memory_count() == before
+
+
+def test_the_report_says_who_held_how_much(needs_cuda, little_memory):
+    import leakguard
+
+    hoard: list[torch.Tensor] = []
+
+    def keep(size: int) -> None:
+        hoard.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+
+    class Keeper(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            keep(10 * MIB)
+            return x
+
+    with leakguard.watch(on_exit="never") as guard:
+        keep(5 * MIB)
+        Keeper()(torch.ones(1))  # the same line in another phase
+        fill(hoard, 20 * MIB)
+        report = guard.report()
+    (advice,) = (advice for advice in report.advice if advice.topic == "out of memory")
+    assert "20.0 MiB were asked for" in advice.text
+    held = [piece.split(" born at ") for piece in advice.text.partition("Held then: ")[2].split("; ")]
+    here = [size for size, place in held if place.startswith(f"{__file__}:")]
+    assert sorted(here) == ["15.0 MiB", "40.0 MiB"]
