@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from sample_reports import HOSTILE_NAME, MIB, PROJECT, TRAIN
+from dataclasses import replace
+
+from sample_reports import HISTORY, HOSTILE_NAME, MIB, PROJECT, REPORTS, TOTAL, TRAIN
 
 from leakguard.memory_snapshot import Counter, DeviceMemory, LiveGroup, Snapshot
 from leakguard.report import Place, Steps
+from leakguard.report_diff import compare
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
 
 STEPS = Steps(count=40, warmup=4, source="optimizer")
@@ -101,7 +104,22 @@ LATER = Snapshot(
     groups=(alive(FORWARD.place, [3 * MIB // 2] * 40), *SMALL[:1]),
 )
 
+BEFORE = REPORTS["several"]
+AFTER = replace(
+    REPORTS["leak"],
+    torch="2.14.1",
+    findings=(
+        replace(HISTORY, bytes_per_step=2.0 * MIB),
+        *BEFORE.findings[-1:],
+        replace(TOTAL, fingerprint="0ff"),
+    ),
+)
+
 TABLES = {
+    "reports": compare(BEFORE, AFTER),
+    "same reports": compare(BEFORE, BEFORE),
+    "clean reports": compare(REPORTS["clean"], REPORTS["clean"]),
+    "hostile reports": compare(REPORTS["clean"], REPORTS["hostile"]),
     "snapshot": SNAPSHOT,
     "no snapshot": Snapshot(step=0),
     "snapshot diff": SNAPSHOT.diff(LATER),

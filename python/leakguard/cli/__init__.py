@@ -7,15 +7,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakguard.cli import run, show
+from leakguard.cli import diff, explain, run, show
 from leakguard.report import ReportError, versions
 
-COMMANDS = (run, show)
+COMMANDS = (run, show, explain, diff)
 
 EPILOG = """\
 examples:
   python -m leakguard run train.py --epochs 3      watch a training script, change nothing in it
   python -m leakguard show report.json             read a saved report again
+  python -m leakguard explain 9f31c0a2 report.json read one finding of it
+  python -m leakguard diff before.json after.json  compare two runs
 
 exit codes: 2 for a command that makes no sense or a file that cannot be used; each command lists its own.
 LEAKGUARD=0 in the environment makes leakguard do nothing at all.

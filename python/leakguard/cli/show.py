@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Any
 
+from leakguard.cli.printing import printed
 from leakguard.report import load
 
 EPILOG = """\
@@ -37,15 +37,8 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Prints the report on stdout. Raises ReportError when it cannot be read."""
     report = load(options.file)
-    try:
-        if options.json:
-            print(json.dumps(report.to_dict(), indent=1))
-        else:
-            from leakguard.render.text import print_report
+    if options.json:
+        return printed(lambda: print(json.dumps(report.to_dict(), indent=1)))
+    from leakguard.render.text import print_report
 
-            print_report(report, sys.stdout)
-        sys.stdout.flush()
-    except BrokenPipeError:  # a pager that has been left, or `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
+    return printed(lambda: print_report(report, sys.stdout))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from leakguard.memory_snapshot import Snapshot, SnapshotDiff
 from leakguard.render.memory_sheets import memory_diff_sheets, memory_sheets
+from leakguard.render.report_diff_sheets import report_diff_sheets
 from leakguard.render.sheet import Sheet
 from leakguard.render.step_sheets import diff_sheets, table_sheets
+from leakguard.report_diff import ReportDiff
 from leakguard.step_table import StepDiff, StepTable
 
 __all__ = ["Sheeted", "sheets_of"]
 
-Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff
+Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff | ReportDiff
 
 
 def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
@@ -21,4 +23,6 @@ def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
         return memory_sheets(value, folder)
     if isinstance(value, SnapshotDiff):
         return memory_diff_sheets(value, folder)
+    if isinstance(value, ReportDiff):
+        return report_diff_sheets(value, folder)
     return diff_sheets(value, folder)
