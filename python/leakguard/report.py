@@ -222,6 +222,11 @@ class Report:
 
         return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
+    def _repr_html_(self) -> str:
+        from leakguard.render.text import to_html
+
+        return to_html(self)
+
 
 def load(path: str | Path) -> Report:
     """The report saved at `path`. Raises ReportError when there is none, or one that cannot be read."""

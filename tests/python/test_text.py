@@ -3,6 +3,7 @@ read them before they are committed."""
 
 from __future__ import annotations
 
+import html
 import io
 import os
 from dataclasses import replace
@@ -15,7 +16,7 @@ from rich.cells import cell_len
 from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
 
 from leakguard.render.page import Glyphs, Page
-from leakguard.render.text import print_line, print_report, to_text, write_report
+from leakguard.render.text import print_line, print_report, to_html, to_text, write_report
 from leakguard.render.wording import short_path, shorten, visible
 from leakguard.report import DeviceUsage, Link, Place, Report
 
@@ -62,6 +63,15 @@ def test_in_80_columns(name: str) -> None:
 @pytest.mark.parametrize(("name", "width"), [("leak", 120), ("several", 120), ("leak", 40)])
 def test_in_other_widths(name: str, width: int) -> None:
     compare(f"{name}_{width}", to_text(REPORTS[name], width=width, folder=PROJECT))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_notebook_shows_the_same_words(name: str) -> None:
+    markup = to_html(REPORTS[name], folder=PROJECT)
+    inside = markup.removeprefix('<pre class="leakguard">').removesuffix("</pre>")
+    assert "<" not in inside
+    assert html.unescape(inside) == to_text(REPORTS[name], width=100, folder=PROJECT)
+    assert LEAK._repr_html_().startswith('<pre class="leakguard">LEAK')
 
 
 def test_styles_reach_as_far_as_the_words_they_are_for() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from html import escape
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +28,7 @@ STATUS_STYLE = {
     "clean": "bold green",
     "inconclusive": "bold magenta",
 }
+NOTEBOOK_COLUMNS = 100
 COUNTED_BY = {
     "explicit": "leakguard.step()",
     "optimizer": "optimizer",
@@ -47,6 +49,11 @@ def to_text(
     page = Page(width, glyphs_for(encoding))
     write_report(page, report, folder or working_folder())
     return "\n".join(fit_for(encoding, line.plain) for line in page.lines)
+
+
+def to_html(report: Report, *, folder: str | None = None) -> str:
+    """The same words for a notebook: no colour, no script."""
+    return f'<pre class="leakguard">{escape(to_text(report, width=NOTEBOOK_COLUMNS, folder=folder))}</pre>'
 
 
 def print_report(
