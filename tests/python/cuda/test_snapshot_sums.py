@@ -1,0 +1,36 @@
+"""A snapshot of CUDA memory adds up to the allocator's own figures, also while a stream still uses what was freed."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("needs_cuda")
+
+
+def test_sums_are_the_allocators():
+    import leakguard
+
+    with leakguard.watch(on_exit="never") as guard:
+        kept = [torch.ones(size, device="cuda") for size in (3, 1000, 700_000, 5_000_000)]
+        side = torch.cuda.Stream()
+        passing = torch.ones(90_000, device="cuda")
+        passing.record_stream(side)
+        del passing
+        snapshot = guard.snapshot()
+        stats = torch.cuda.memory_stats(0)
+        (memory,) = [memory for memory in snapshot.devices if memory.device == "cuda:0"]
+        groups = snapshot.of("cuda:0")
+        live = sum(group.bytes for group in groups if not group.pending)
+        assert live == memory.current("allocated") == stats["allocated_bytes.all.current"]
+        assert sum(group.bytes for group in groups) == memory.current("active")
+        assert sum(group.requested_bytes for group in groups) == memory.current("requested")
+        assert memory.current("reserved") == torch.cuda.memory_reserved(0)
+        for name in ("allocated", "active", "requested", "reserved", "inactive split"):
+            whole = memory.current(name)
+            assert whole == sum(memory.current(name, pool) or 0 for pool in ("large", "small"))
+        for counter in memory.counters:
+            assert counter.total_allocated - counter.total_freed == counter.current
+            assert counter.peak >= counter.current
+        assert "outside the allocator" in str(snapshot)
+        assert len(kept) == 4
