@@ -24,6 +24,8 @@ def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
         groups = snapshot.of(memory.device)
         device = words(memory.device)
         sheets.append(_counters(memory, groups, snapshot.step))
+        if not groups:
+            continue
         sheets.append(
             _shares(
                 f"{device}, alive by call site", "call site", groups, lambda g: place_words(g.place, folder)
