@@ -16,7 +16,7 @@ from leakguard._native import core
 def main() -> None:
     torch.set_num_threads(1)
     torch.zeros(1, device="cuda")
-    live = 100_000 if measure.quick() else 1_000_000
+    live = 1_000_000
     target = 1_000_000 if measure.quick() else 10_000_000
     figures: dict[str, float] = {}
 
