@@ -90,6 +90,8 @@ def _shares(title: str, column: str, groups: Iterable[LiveGroup], name: Callable
     whole = sum(size for size, _ in sums.values())
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])
     shown = [item for item in ordered[:SHOWN] if item[1][0] >= whole * SMALL]
+    if len(shown) == len(ordered) - 1:  # one row is no shorter for hiding its name
+        shown = ordered
     rest = ordered[len(shown) :]
     if rest:
         together = (sum(size for _, (size, _) in rest), sum(blocks for _, (_, blocks) in rest))
