@@ -5,12 +5,15 @@ Everything here is read from torch's allocator; nothing starts CUDA, resets a co
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import torch
 
 from leakguard import _native
 from leakguard._native import core
+from leakguard.memory_advice import CacheState, cache_advice
 from leakguard.memory_snapshot import Counter
 from leakguard.report import Advice, DeviceUsage
 from leakguard.sites import line_text
@@ -32,6 +35,11 @@ class CudaMemory:
         if not self._present:
             return
         self._cuda = _native.cuda
+        self._emptied = 0
+        self._allocations_before = _device_allocations() if self._started() else {}
+        self._original = torch.cuda.memory.empty_cache
+        self._counting = self._count_calls()
+        torch.cuda.empty_cache = torch.cuda.memory.empty_cache = self._counting
         self._cuda.attach()
         why = self._cuda.attach_pinned()
         if why:
@@ -51,6 +59,9 @@ class CudaMemory:
     def stop(self) -> None:
         """Puts the allocators back."""
         if self._present:
+            for owner in (torch.cuda, torch.cuda.memory):
+                if vars(owner)["empty_cache"] is self._counting:
+                    setattr(owner, "empty_cache", self._original)  # noqa: B010
             self._cuda.detach_pinned()
             self._cuda.detach()
 
@@ -123,8 +134,50 @@ class CudaMemory:
                 continue
         return found
 
-    def advice(self) -> tuple[Advice, ...]:
-        """What is to be said of an allocation that failed."""
+    def advice(self, steps: int) -> tuple[Advice, ...]:
+        """What is to be said of an allocation that failed, and of the caches of all devices."""
+        states = [state for device in self.devices() if (state := self._state(device, steps))]
+        return (*self._failure(), *(advice for state in states for advice in cache_advice(state)))
+
+    def _count_calls(self) -> Callable[[], None]:
+        original = self._original
+
+        @functools.wraps(original)
+        def empty_cache() -> None:
+            self._emptied += 1
+            original()
+
+        return empty_cache
+
+    def _state(self, device: str, steps: int) -> CacheState | None:
+        index = int(device.partition(":")[2])
+        try:
+            allocated, reserved, active, *_ = self._cuda.counters(index)
+            segments = [segment for segment in self._cuda.allocator_segments() if segment[0] == device]
+            blocks = [block for block in self._cuda.allocator_blocks() if block[0] == device]
+        except RuntimeError:
+            return None
+        residents = self.residents()
+        workspaces = [block[2] for block in blocks if block[1] in residents]
+        roomy = [(start, start + size) for _, start, size, used, *_ in segments if 0 < used < size]
+        return CacheState(
+            device=device,
+            allocated=allocated,
+            reserved=reserved,
+            active=active,
+            free_pieces=sum(used < size for _, _, size, used, *_ in segments),
+            largest_free=max((segment[4] for segment in segments), default=0),
+            pinning_blocks=sum(any(a <= block[1] < b for a, b in roomy) for block in blocks),
+            workspaces=sum(workspaces),
+            workspace_count=len(workspaces),
+            private=sum(block[2] for block in blocks if block[6] != (0, 0)),
+            outside=_outside(index, reserved),
+            emptied=self._emptied,
+            device_allocations=_device_allocations().get(index, 0) - self._allocations_before.get(index, 0),
+            steps=steps,
+        )
+
+    def _failure(self) -> tuple[Advice, ...]:
         failure = self._cuda.out_of_memory() if self._present else None
         if failure is None:
             return ()
@@ -164,6 +217,14 @@ class CudaMemory:
         free = sum(size - active for _, _, size, active, *_ in segments)
         largest = max((segment[4] for segment in segments), default=0)
         return 1 - largest / free if free else 0.0
+
+
+def _device_allocations() -> dict[int, int]:
+    """How often the allocator has asked each device for memory."""
+    return {
+        index: int(torch.cuda.memory_stats(index).get("num_device_alloc", 0))
+        for index in range(torch.cuda.device_count())
+    }
 
 
 def rounded(requested: float, blocks: float) -> float:

@@ -15,6 +15,7 @@ from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
+from leakguard.memory_advice import backward_advice
 from leakguard.memory_snapshot import Snapshot
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
@@ -191,7 +192,10 @@ class Engine:
                 uncovered_devices=len(trouble),
                 failures=failures,
             ),
-            advice=self._attachment.cuda.advice(),
+            advice=(
+                *self._attachment.cuda.advice(self.step_count),
+                *backward_advice(self._steps.backward_calls),
+            ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from leakguard.memory_advice import BackwardCalls
 from leakguard.optimizer_cycle import OptimizerCycle
 
 __all__ = ["Source", "StepFinder"]
@@ -50,6 +51,7 @@ class StepFinder:
         self._guarded = guarded
         self._cycle = OptimizerCycle()
         self._optimizer_events = 0
+        self._backward_calls = self._retained = 0
         self._undo: list[Callable[[], None]] = []
         self._forward = ForwardEnds(lambda: self._ended("forward"), guarded)
         self._depth = threading.local()  # of nested backward passes
@@ -66,6 +68,7 @@ class StepFinder:
         self.source = None
         self._follow_backward = True
         self._cycle = OptimizerCycle()
+        self._backward_calls = self._retained = 0
         self._forward.remove()
 
     def remove(self) -> None:
@@ -74,6 +77,11 @@ class StepFinder:
             for undo in (self._forward.remove, *self._undo):
                 back.callback(undo)
             self._undo.clear()
+
+    @property
+    def backward_calls(self) -> BackwardCalls:
+        """How often `torch.autograd.backward` ran, which `Tensor.backward` calls."""
+        return BackwardCalls(self._backward_calls, self._retained)
 
     def explicit_step(self) -> None:
         """The user says that a step is over."""
@@ -118,6 +126,11 @@ class StepFinder:
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> None:
+            self._backward_calls += 1
+            if (args[2] if len(args) > 2 else kwargs.get("retain_graph")) and not (
+                args[3] if len(args) > 3 else kwargs.get("create_graph")
+            ):
+                self._retained += 1
             if not self._follow_backward:
                 original(*args, **kwargs)
                 return

@@ -1,0 +1,132 @@
+"""What looks like a leak and is none, and what costs memory without need: a sentence each, with the figures.
+
+Values in, advice out: nothing here asks torch or CUDA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from leakguard.report import Advice
+from leakguard.units import format_bytes
+from leakguard.wording import plural
+
+__all__ = ["BackwardCalls", "CacheState", "backward_advice", "cache_advice"]
+
+WORTH_SAYING = 0.25
+"""Share of the reserved memory from which on something is said about it."""
+
+ENOUGH_CALLS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """The caching allocator of one device. Bytes; `waiting` blocks are freed, and another stream still uses them."""
+
+    device: str
+    allocated: int
+    reserved: int
+    active: int
+    free_pieces: int = 0
+    largest_free: int = 0
+    pinning_blocks: int = 0  # live blocks in segments that have free room too
+    workspaces: int = 0
+    workspace_count: int = 0
+    private: int = 0  # in the pools of captured graphs and of MemPool
+    outside: int | None = None  # of the device, not the allocator's
+    emptied: int = 0  # calls of empty_cache()
+    device_allocations: int = 0  # since watching began
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardCalls:
+    """Backward passes, and those among them that were told to retain the graph (and not to create one)."""
+
+    all: int = 0
+    retained: int = 0
+
+
+def cache_advice(state: CacheState) -> tuple[Advice, ...]:
+    """All there is to be said of one device."""
+    return tuple(_cache_advice(state))
+
+
+def _cache_advice(state: CacheState) -> Iterator[Advice]:
+    device = state.device
+    free = state.reserved - state.active
+    if state.emptied >= ENOUGH_CALLS and state.emptied * 2 >= state.steps:
+        yield Advice(
+            topic="empty_cache",
+            text=(
+                f"empty_cache() ran {state.emptied} times in {plural(state.steps, 'step')}, and the device was asked "
+                f"for memory {plural(state.device_allocations, 'time')}: it frees no tensor, and what it gives back "
+                "has to be asked for again"
+            ),
+        )
+    if state.reserved and free >= WORTH_SAYING * state.reserved:
+        yield Advice(
+            topic="cache",
+            text=(
+                f"{device} has {format_bytes(state.reserved)} reserved and {format_bytes(state.allocated)} allocated: "
+                f"the {format_bytes(free)} between them are a cache for the next tensors, and no leak"
+            ),
+        )
+        if state.largest_free * 2 < free:
+            yield Advice(
+                topic="fragmentation",
+                text=(
+                    f"the {format_bytes(free)} free on {device} are in {plural(state.free_pieces, 'piece')}, the "
+                    f"largest {format_bytes(state.largest_free)}; {plural(state.pinning_blocks, 'live block')} keep "
+                    "their segments from being joined. PYTORCH_ALLOC_CONF=expandable_segments:True avoids it"
+                ),
+            )
+    if state.active > state.allocated:
+        yield Advice(
+            topic="pending free",
+            text=(
+                f"{format_bytes(state.active - state.allocated)} on {device} are freed and wait for another stream "
+                "that uses them (record_stream): no leak"
+            ),
+        )
+    if state.workspaces:
+        yield Advice(
+            topic="workspaces",
+            text=(
+                f"{format_bytes(state.workspaces)} on {device} are {plural(state.workspace_count, 'workspace')} of "
+                "torch's libraries, one for each thread and stream, kept by design"
+            ),
+        )
+    if state.private:
+        yield Advice(
+            topic="captured graphs",
+            text=(
+                f"{format_bytes(state.private)} on {device} are in private pools, which a captured graph keeps for "
+                "its replays as long as it lives"
+            ),
+        )
+    if state.outside is not None and state.outside > max(state.reserved, 2**30):
+        yield Advice(
+            topic="outside the allocator",
+            text=(
+                f"{format_bytes(state.outside)} of {device} are in use outside torch's allocator: the CUDA context, "
+                "libraries, the executables of captured graphs (by nodes, not by tensors), other processes"
+            ),
+        )
+
+
+def backward_advice(calls: BackwardCalls) -> tuple[Advice, ...]:
+    """On `retain_graph`: when each pass retains, so does the last one over each graph."""
+    if calls.retained < ENOUGH_CALLS or calls.retained < calls.all:
+        return ()
+    return (
+        Advice(
+            topic="retain_graph",
+            text=(
+                f"each of {calls.all} backward passes retained its graph: unless a graph is gone "
+                "through again in a later step, leave retain_graph out of the last pass over it, and what it saved "
+                "is freed at once"
+            ),
+        ),
+    )
