@@ -1,4 +1,4 @@
-"""A million steps: what is known of a leak, and what it takes to know it, stay as they were after the first thousand."""
+"""A million steps: what is known of a leak, and what that takes, stay as they were after the first thousand."""
 
 from __future__ import annotations
 
