@@ -111,23 +111,27 @@ bool readCurrentNode(Context& context) noexcept {
     return true;
   }
   context.node = nameOf(*state, *node);
-  const uint64_t thread = node->thread_id();
-  const ForwardRing* ring = rings[thread % kThreads].load(std::memory_order_acquire);
-  if (ring == nullptr || ring->thread.load(std::memory_order_relaxed) != thread) {
-    return true;
-  }
-  const uint64_t sequence = node->sequence_nr();
-  const ForwardLine& entry = ring->lines[sequence % kForwardLines];
-  if (entry.sequence.load(std::memory_order_acquire) == sequence + 1) {
-    const uint32_t line = entry.line.load(std::memory_order_relaxed);
-    const uint32_t module = entry.module.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (entry.sequence.load(std::memory_order_relaxed) == sequence + 1) { // not overwritten meanwhile
-      context.forwardLine = line;
-      context.module = module;
-    }
+  const ForwardPlace made = forwardLineOf(node->thread_id(), node->sequence_nr());
+  if (made.line != 0 || made.module != 0) {
+    context.forwardLine = made.line;
+    context.module = made.module;
   }
   return true;
+}
+
+ForwardPlace forwardLineOf(uint64_t thread, uint64_t sequence) noexcept {
+  const ForwardRing* ring = rings[thread % kThreads].load(std::memory_order_acquire);
+  if (ring == nullptr || ring->thread.load(std::memory_order_relaxed) != thread) {
+    return {};
+  }
+  const ForwardLine& entry = ring->lines[sequence % kForwardLines];
+  if (entry.sequence.load(std::memory_order_acquire) != sequence + 1) {
+    return {};
+  }
+  const ForwardPlace place{entry.line.load(std::memory_order_relaxed), entry.module.load(std::memory_order_relaxed)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  // Unless it was overwritten meanwhile.
+  return entry.sequence.load(std::memory_order_relaxed) == sequence + 1 ? place : ForwardPlace{};
 }
 
 void rememberForwardLine(const Context& context, uint32_t line) noexcept {

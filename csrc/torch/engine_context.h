@@ -17,6 +17,13 @@ namespace leakguard {
 LEAKGUARD_API bool readCurrentNode(Context& context) noexcept;
 LEAKGUARD_API void rememberForwardLine(const Context& context, uint32_t line) noexcept;
 
+// Line and module that made a node, of the latest 16 384 nodes of each thread; zeros when it is not known (any more).
+struct ForwardPlace {
+  uint32_t line = 0;
+  uint32_t module = 0;
+};
+LEAKGUARD_API ForwardPlace forwardLineOf(uint64_t thread, uint64_t sequence) noexcept;
+
 // Watching begins: nodes that threads have made so far, unwatched, have no line. Not to be called while another thread
 // calls it.
 LEAKGUARD_API void beginForwardLines() noexcept;

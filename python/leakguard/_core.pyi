@@ -79,6 +79,16 @@ def find_holders(
     Addresses with the same group number were born at one place: their holder is what most of them have in common.
     """
 
+def graph_tails(tensors: list[Any], before: int, least: int) -> list[tuple[int, int, int, int, str]]:
+    """Graphs behind the tensors with at least `least` nodes from before a sequence number, most such nodes first:
+    (address of the tensor's storage, nodes, of these from before, line that made the newest, its name)."""
+
+def next_sequence_number() -> int:
+    """The number that this thread's next autograd node gets."""
+
+def heap_bytes() -> int:
+    """What the process has from malloc and uses."""
+
 FRESH: Final[int]
 GROWING: Final[int]
 UNKNOWN_MODULES: Final[int]

@@ -13,6 +13,7 @@ from leakguard._native import core
 from leakguard.attachment import Attachment
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.graph_tails import GraphTails
 from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
 from leakguard.memory_advice import backward_advice
@@ -50,6 +51,7 @@ class Engine:
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
         self._holders = HolderSearch(core.BirthMark())
+        self._tails = GraphTails()
         self._guarded = guarded
         self._seek_modules = seek_modules or bool(roots)
         self._resting = False
@@ -101,6 +103,7 @@ class Engine:
         """Sets aside what was seen so far, as if watching began now."""
         self._watch.rebase()
         self._holders = HolderSearch(core.BirthMark())
+        self._tails.restart()
 
     def rest(self) -> None:
         """Marks no step until `renew()`."""
@@ -113,6 +116,7 @@ class Engine:
         self._modules.clear()
         self._watch = core.Watch()
         self._holders = HolderSearch(core.BirthMark())
+        self._tails.restart()
         self._steps.reset()
         self._resting = False
 
@@ -129,6 +133,7 @@ class Engine:
         growing = [evidence[0] for evidence in self._watch.evidence()]
         if growing:
             self._guarded(self._holders.look)(growing, self.step_count)
+        self._guarded(self._tails.look)(quiet=not growing)
         return diagnose(self._observation(len(failures), seconds))
 
     def table(self) -> StepTable:
@@ -162,6 +167,7 @@ class Engine:
         if asked & core.GROWING:
             fresh = bool(asked & core.FRESH)
             self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
+        self._tails.step_ended(quiet=not asked & core.GROWING)
         if self._seeking and self._steps.source != "forward":
             self._seeking = False
             core.seek_root_modules(None)
@@ -236,7 +242,7 @@ class Engine:
                     regrown=regrown,
                 )
             )
-        return tuple(growing)
+        return tuple(growing) or self._tails.growing()
 
     def _set_aside(self, groups: set[int]) -> dict[int, float]:
         """For each group with live CUDA blocks: bytes that the allocator set aside to bytes requested."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakguard import source_text
 from leakguard._native import core
 from leakguard.report import Place
 
-__all__ = ["Site", "line_text", "site_of"]
+__all__ = ["Site", "line_text", "place_of", "site_of"]
 
 USER_LINE_IN_BACKWARD = 8  # block_flag::kUserLineInBackward
 PRIVATE_POOL = 16  # block_flag::kPrivatePool
@@ -34,18 +34,25 @@ def site_of(group: int) -> Site:
     caused_by = line
     if phase == "backward" and forward_line and not flags & USER_LINE_IN_BACKWARD:
         caused_by = forward_line
-    code = source_text.CodePlace(*core.line(caused_by))
-    place = Place(
+    place = replace(
+        place_of(caused_by, phase),
+        op=node or None,
+        module=module or None,
+        via=_via(via) if caused_by == line else None,
+    )
+    return Site(group, device, place, private_pool=bool(flags & PRIVATE_POOL))
+
+
+def place_of(line: int, phase: str = "other") -> Place:
+    """The place of a line of the table."""
+    code = source_text.CodePlace(*core.line(line))
+    return Place(
         file=source_text.full_path(code.file) or None,
         line=code.line or None,
         function=code.function or None,
         expression=source_text.expression(code),
-        op=node or None,
-        module=module or None,
         phase=phase,
-        via=_via(via) if caused_by == line else None,
     )
-    return Site(group, device, place, private_pool=bool(flags & PRIVATE_POOL))
 
 
 def line_text(line: int) -> str:

@@ -18,7 +18,7 @@ for file in sorted((TESTS / "scenes").glob("*_*.py")):
     if file.name.startswith(("leaks_", "clean_")):
         importlib.import_module(f"scenes.{file.stem}")
 
-A_FEW_LEAKS = [name for name, scene in LEAKS.items() if not scene.unseen][::12]
+A_FEW_LEAKS = list(LEAKS)[::12]
 A_FEW_CLEAN = list(CLEAN)[::6]
 
 AS_TESTS = """
@@ -73,7 +73,7 @@ def test_clean_loops_pass(project: PluginWorld) -> None:
 
 @pytest.mark.long
 def test_all_leaking_loops_fail_with_line_and_holder(project: PluginWorld) -> None:
-    for name, findings in run(project, [name for name, scene in LEAKS.items() if not scene.unseen]).items():
+    for name, findings in run(project, list(LEAKS)).items():
         check_leak(LEAKS[name], findings)
 
 

@@ -111,15 +111,7 @@ def check_clean(report: Report) -> None:
 
 
 def all_leaks() -> list[Any]:
-    """The leaks, those that are not found yet as strict expected failures."""
-    return [
-        pytest.param(
-            scene,
-            id=name,
-            marks=[pytest.mark.xfail(strict=True, reason=scene.unseen)] if scene.unseen else [],
-        )
-        for name, scene in LEAKS.items()
-    ]
+    return [pytest.param(scene, id=name) for name, scene in LEAKS.items()]
 
 
 def all_clean() -> list[Any]:

@@ -50,7 +50,7 @@ class Scene:
     be found, `count` how many of them when `n` iterations ran. For a leak and a warning: `lines` are those that
     may be named, `holder` is a name on the way to the tensors (None when there is no such name), and bytes
     and blocks a step are those of all that grows. When it `leads`, its line comes first, else it is among the
-    lines of the first finding. `unseen` says why a leak is not found yet.
+    lines of the first finding.
     """
 
     name: str
@@ -68,7 +68,6 @@ class Scene:
     tolerance: float = 0.1  # of bytes and blocks a step
     leads: bool = True
     phase: str | None = None
-    unseen: str | None = None
 
 
 def leak(
@@ -83,7 +82,6 @@ def leak(
     count: Callable[[int], int] = lambda n: n,
     leads: bool = True,
     phase: str | None = None,
-    unseen: str | None = None,
 ) -> Callable[[Loop], Loop]:
     """Registers a loop that leaks. The lines at which the leaked blocks are born end in the comment `#
     leaks`; outside the loop's own function they end in `# leaks in NAME`."""
@@ -104,7 +102,6 @@ def leak(
             tolerance=tolerance,
             leads=leads,
             phase=phase,
-            unseen=unseen,
         )
         return loop
 
