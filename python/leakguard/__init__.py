@@ -21,6 +21,7 @@ from leakguard._version import __version__
 if TYPE_CHECKING:
     from leakguard.assertions import LeakError, assert_no_growth, assert_released
     from leakguard.guard import Guard, step, watch
+    from leakguard.memory_log import log_gpu_memory
     from leakguard.report import Finding, Report, ReportError, load
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "assert_released",
     "cmake_prefix_path",
     "load",
+    "log_gpu_memory",
     "step",
     "watch",
 ]
@@ -48,6 +50,7 @@ _HOME = {
     "Guard": "guard",
     "step": "guard",
     "watch": "guard",
+    "log_gpu_memory": "memory_log",
     "Finding": "report",
     "Report": "report",
     "ReportError": "report",

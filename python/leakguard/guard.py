@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from leakguard.engine import Engine
+    from leakguard.memory_log import Sink
     from leakguard.ownership import Owners, Why
 
 __all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
@@ -134,6 +135,11 @@ class Guard:
     def is_forked(self) -> bool:
         """Whether this is a forked child's copy of a Guard that watches the parent."""
         return os.getpid() != self._process
+
+    @property
+    def is_inert(self) -> bool:
+        """Whether leakguard is switched off here, and nothing is watched."""
+        return self._inert is not None
 
     def attach(
         self,
@@ -253,6 +259,14 @@ class Guard:
         if self._engine is None:
             raise ValueError("nobody watches any more: compare steps before Guard.stop()")
         return self._engine.diff(from_step, to_step)
+
+    def log(self, step: int | None = None, interval: int = 100, to: Sink = None) -> None:
+        """One line on the memory in use, in every `interval`-th step, and the verdict when the program ends. `step` is
+        by default the number of steps seen so far. See `leakguard.log_gpu_memory`."""
+        from leakguard.memory_log import log_memory_of
+
+        if not self.is_inert:
+            log_memory_of(self, self.step_count if step is None else step, interval, to)
 
     def why(self, tensor: torch.Tensor) -> Why:
         """What keeps `tensor` alive beside the variable that it is handed over in: print it. One walk over the
