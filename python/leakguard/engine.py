@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -31,6 +31,9 @@ __all__ = ["Engine"]
 
 WARMUP = 4
 """Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
+
+RESIDENT_SAMPLES = 64
+"""Blocks of a call site that are compared with the libraries' workspaces."""
 
 
 class Engine:
@@ -215,7 +218,7 @@ class Engine:
         evidence = self._watch.evidence()
         base = self._watch.base
         set_aside = self._set_aside({group for group, *_ in evidence})
-        residents = self._resident_groups({group for group, *_ in evidence})
+        residents = self._resident_groups({group: blocks for group, _, _, _, blocks, *_ in evidence})
         growing = []
         for group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ in evidence:
             site = site_of(group)
@@ -254,15 +257,22 @@ class Engine:
                 sums[group] = [requested_sum + requested, size_sum + sizes[device, address]]
         return {group: size / max(requested, 1) for group, (requested, size) in sums.items()}
 
-    def _resident_groups(self, groups: set[int]) -> dict[int, str]:
-        """Groups of which every sampled block is a library's workspace."""
-        residents = self._attachment.cuda.residents() if groups else {}
+    def _resident_groups(self, blocks: Mapping[int, int]) -> dict[int, str]:
+        """Groups of which every sampled block is a library's workspace. `blocks` has how many blocks each group's
+        evidence is of: where most have died since, those left over do not speak for them."""
+        residents = self._attachment.cuda.residents() if blocks else {}
         if not residents:
             return {}
-        names: dict[int, set[str | None]] = {}
-        for group, address in core.sample_blocks(sorted(groups), 64):
-            names.setdefault(group, set()).add(residents.get(address))
-        return {group: name for group, found in names.items() if len(found) == 1 and (name := found.pop())}
+        names: dict[int, list[str | None]] = {}
+        for group, address in core.sample_blocks(sorted(blocks), RESIDENT_SAMPLES):
+            names.setdefault(group, []).append(residents.get(address))
+        return {
+            group: name
+            for group, found in names.items()
+            if len(set(found)) == 1
+            and len(found) >= min(RESIDENT_SAMPLES, blocks[group])
+            and (name := found[0]) is not None
+        }
 
     def _usage(self, device: str) -> DeviceUsage:
         rows = [

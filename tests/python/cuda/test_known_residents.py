@@ -36,3 +36,25 @@ def test_a_workspace_for_each_thread_and_stream(cuda):
     assert same_size.data_ptr() not in dict(cuda.known_residents())
     torch._C._cuda_clearCublasWorkspaces()
     assert cuda.known_residents() == []
+
+
+def test_a_leak_at_the_workspace_s_line_is_no_workspace(cuda):
+    import leakguard
+
+    torch._C._cuda_clearCublasWorkspaces()  # the next multiplication makes one, at its own line
+
+    def keeps_products() -> None:
+        kept = []
+        for _ in range(24):
+            x = torch.ones(32, 32, device="cuda")
+            kept.append(x @ x)
+            leakguard.step()
+
+    with leakguard.watch(on_exit="never") as guard:
+        keeps_products()  # when it returns, only the workspace is left of that line
+    report = guard.report()
+    assert report.status == "leak", str(report)
+    (finding,) = report.findings
+    assert finding.verdict == "growing"
+    assert finding.allocated_at.expression == "x @ x"
+    assert finding.retained_by[0].name == "kept"
