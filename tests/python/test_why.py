@@ -114,8 +114,8 @@ def test_owners(guard: leakguard.Guard) -> None:
     assert mine == (256, 1, "cpu")
     assert owners.left_out == 0
     assert (
-        str(owners).splitlines()[0]
-        == " 3.00 KiB    3 blocks cpu     module global test_why.HISTORY (list, 3 items)"
+        " 3.00 KiB    3 blocks cpu     module global test_why.HISTORY (list, 3 items)"
+        in str(owners).splitlines()
     )
     del alone
 
