@@ -51,7 +51,9 @@ def test_a_renderer_that_cannot_be_imported_leaves_the_verdict(world: World) -> 
 def test_it_watches_without_options_of_its_own(world: World) -> None:
     world.write("")
     world.run("script.py")
-    assert world.asked() == ["watch () [('on_exit', 'never'), ('wait_for_torch', True)]", "report", "stop"]
+    watch, *then = world.asked()
+    assert watch == "watch () [('detail', 'lines'), ('on_exit', 'never'), ('wait_for_torch', True)]"
+    assert then == ["report", "stop"]
 
 
 def test_a_forked_child_that_comes_to_its_end_writes_no_report(world: World) -> None:

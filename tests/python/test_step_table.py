@@ -52,8 +52,11 @@ def test_a_long_run_is_thinned_and_adds_up(guard: Guard) -> None:
     assert len(rows) < 110
     assert (rows[0].first_step, rows[-1].last_step) == (1, 400)
     assert all(a.last_step + 1 == b.first_step for a, b in zip(rows, rows[1:]))
-    assert sum(row.survivors for row in rows) == len(kept) * 4 * KEPT
-    assert sum(row.change or 0 for row in rows[1:]) == (400 - rows[0].last_step) * 4 * KEPT
+    # What waits in cycles for the collector is alive as well, a few gradients at most.
+    assert sum(row.survivors for row in rows) == pytest.approx(len(kept) * 4 * KEPT, rel=0.01)
+    assert sum(row.change or 0 for row in rows[1:]) == pytest.approx(
+        (400 - rows[0].last_step) * 4 * KEPT, rel=0.01
+    )
     assert len(str(guard.table()).splitlines()) < 24
 
 
