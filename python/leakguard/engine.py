@@ -54,7 +54,7 @@ class Engine:
         self._modules = WatchedModules(roots)
         self._watch = core.Watch()
         self._holders = HolderSearch(core.BirthMark())
-        self._tails = GraphTails()
+        self._tails = GraphTails(self._own_bytes)
         self._guarded = guarded
         self._seek_modules = seek_modules or bool(roots)
         self._resting = False
@@ -193,7 +193,7 @@ class Engine:
             overhead=Overhead(
                 seconds=spent,
                 fraction=spent / elapsed if elapsed > 0 else 0.0,
-                host_bytes=core.host_bytes() + self._watch.host_bytes(),
+                host_bytes=self._own_bytes(),
             ),
             lost=Lost(
                 events=dropped + replaced,
@@ -207,6 +207,10 @@ class Engine:
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )
+
+    def _own_bytes(self) -> int:
+        """Host memory of leakguard's tables."""
+        return core.host_bytes() + self._watch.host_bytes()
 
     def _step_counts(self) -> Steps:
         return Steps(count=self.step_count, warmup=WARMUP, source=self._steps.source)

@@ -9,6 +9,7 @@ they become more from look to look, by half a node a step or more, there is a fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,8 +26,9 @@ __all__ = ["GraphTails"]
 FIRST_LOOK = 8
 """The step of the first look; later ones are at twice the step of the one before."""
 
-SUSPICIOUS_BYTES = 128.0
-"""Rise of the heap in bytes a step, net of tensors, from which on nodes are counted. One node takes about as much."""
+SUSPICIOUS_BYTES = 512.0
+"""Rise of the heap in bytes a step, net of tensors and of leakguard, from which on nodes are counted: one node with
+what belongs to it. Loops that keep nothing stay below 300 while they warm up."""
 
 LEAST_NODES_A_STEP = 0.5
 
@@ -51,9 +53,11 @@ class _Tail:
 
 
 class GraphTails:
-    """Looks at steps 8, 16, 32, ...; costs an addition in between."""
+    """Looks at steps 8, 16, 32, ...; costs an addition in between. `own_bytes` says what leakguard itself has on
+    the heap."""
 
-    def __init__(self) -> None:
+    def __init__(self, own_bytes: Callable[[], int]) -> None:
+        self._own_bytes = own_bytes
         self.restart()
 
     def restart(self) -> None:
@@ -74,9 +78,8 @@ class GraphTails:
 
     def look(self, quiet: bool) -> None:
         """Compares the heap with the last look's; counts nodes when it rose."""
-        heap = core.heap_bytes() - sum(
-            core.counts(device)[1] for device in core.devices() if not device.startswith("cuda")
-        )
+        tensors = sum(core.counts(device)[1] for device in core.devices() if not device.startswith("cuda"))
+        heap = core.heap_bytes() - tensors - self._own_bytes()
         before, self._last = self._last, (self._step, heap, core.next_sequence_number())
         if before is None or not quiet or self._step <= before[0]:
             return
