@@ -27,6 +27,7 @@ from types import ModuleType
 
 HERE = Path(__file__).parent
 PROCESSES = 5
+ONCE = ("floor_and_ceiling", "bench_pytest")  # counts, and rounds of their own
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,9 @@ def table(rows: tuple[Row, ...], quick: bool, processes: int) -> str:
     lines = ["| what | median | spread | limit | kept |", "|---|---:|---:|---:|---|"]
     for script in dict.fromkeys(row.script for row in rows):
         runs = []
-        for number in range(processes):
-            print(f"{script} {number + 1}/{processes}", file=sys.stderr, flush=True)
+        times = 1 if script in ONCE else processes
+        for number in range(times):
+            print(f"{script} {number + 1}/{times}", file=sys.stderr, flush=True)
             runs.append(figures_of(script, quick))
         lines += [
             line_of(row, [run[row.figure] for run in runs])
