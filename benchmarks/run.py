@@ -186,14 +186,14 @@ def table(rows: tuple[Row, ...], quick: bool, processes: int) -> str:
 
 
 def write(suite: str, text: str) -> None:
-    """Puts the table under its heading in RESULTS.md; the other suite's stays."""
+    """Puts the table under its heading in RESULTS.md; what stands under others stays."""
     file = HERE / "RESULTS.md"
     headings = {"cpu": "## On the CPU", "cuda": "## CUDA"}
     parts = re.split(r"^(## .*)$", file.read_text(), flags=re.MULTILINE) if file.exists() else []
     sections = {title.strip(): body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}
     sections[headings[suite]] = text
     head = "# What leakguard costs\n\nWritten by `./dev bench --write` and `./dev bench cuda --write`."
-    known = [f"{title}\n\n{sections[title]}" for title in headings.values() if title in sections]
+    known = [f"{title}\n\n{text}" for title, text in sections.items()]
     file.write_text("\n\n".join([head, *known]) + "\n")
 
 
