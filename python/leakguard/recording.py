@@ -1,0 +1,56 @@
+"""All that is known of one run, as one plain value: what pages, files and comparisons of runs are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakguard.memory_snapshot import Snapshot
+from leakguard.records import from_plain, to_plain
+from leakguard.report import Report, load
+from leakguard.step_table import StepTable
+
+__all__ = ["Recording", "SourceLines", "load_recording"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceLines:
+    """Lines of a file around a place that a finding names, as the file was when the run was watched: `lines[0]` is
+    line `first` of `file`."""
+
+    file: str
+    first: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """One run: its report, what each step did, and the live memory at the end. What is not known is None or empty: a
+    report file has neither steps nor memory.
+
+    `command` is what was run, for a title; `began` is when, in seconds since 1970.
+    """
+
+    report: Report
+    table: StepTable | None = None
+    snapshot: Snapshot | None = None
+    sources: tuple[SourceLines, ...] = ()
+    command: str | None = None
+    began: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recording in plain dictionaries, lists, strings and numbers."""
+        plain: dict[str, Any] = to_plain(self) | {"report": self.report.to_dict()}
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Recording:
+        """The recording that `to_dict` described. Raises RecordError when `data` is none."""
+        return from_plain(cls, data)
+
+
+def load_recording(path: str | Path) -> Recording:
+    """What `path` holds: a report file. Raises ReportError when it cannot be read."""
+    return Recording(report=load(path))
