@@ -299,14 +299,16 @@ std::vector<Evidence> Growth::look() const {
 
 uint32_t Growth::observe() {
   const uint32_t steps = history_.steps();
+  const uint32_t base = history_.base(); // what counts is how long this watch has looked, not what was before it
+  const auto passed = [base](uint32_t step) { return step > base ? step - base : 0; };
   const std::lock_guard guard(mutex_);
-  const uint32_t pause = std::clamp<uint32_t>(lookedAt_ / 16, 1, 16);
+  const uint32_t pause = std::clamp<uint32_t>(passed(lookedAt_) / 16, 1, 16);
   if (steps < lookedAt_ + pause) {
     return 0;
   }
   lookedAt_ = steps;
   std::vector<Evidence> found = look();
-  if (steps >= lookedForSwellingAt_ + std::max<uint32_t>(kFirm, lookedForSwellingAt_ / 8)) {
+  if (steps >= lookedForSwellingAt_ + std::max<uint32_t>(kFirm, passed(lookedForSwellingAt_) / 8)) {
     lookedForSwellingAt_ = steps;
     swelling_ = lookForSwelling(found);
   }

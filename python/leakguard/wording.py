@@ -15,6 +15,8 @@ def pace(first: int, last: int, birth_steps: int, steps: Steps, unit: str = "ste
     span = last - first + 1
     if birth_steps >= span:
         return f"steadily since {unit} {first} ({span} of {plural(steps.count, unit)})"
+    if birth_steps * 1.5 > span:
+        return f"in most {unit}s since {unit} {first} ({birth_steps} of {plural(steps.count, unit)})"
     return f"about every {span / birth_steps:.0f} {unit}s since {unit} {first} ({birth_steps} times)"
 
 
@@ -31,7 +33,7 @@ def pieces(blocks_per_step: float, unit: str = "step") -> str:
     """How many blocks a step, or a run of whatever else is repeated."""
     if blocks_per_step >= 1.5:
         return f"{blocks_per_step:.0f} blocks a {unit}"
-    if blocks_per_step >= 0.9:
+    if blocks_per_step > 2 / 3:
         return f"a block a {unit}"
     return f"a block every {1 / blocks_per_step:.0f} {unit}s" if blocks_per_step > 0 else "blocks"
 

@@ -508,6 +508,27 @@ TEST_CASE("a second watch judges by what it has seen itself") {
   CHECK(run.growing(kLeak)->bytesPerStep == Approx(10));
 }
 
+TEST_CASE("a watch that begins late finds as soon as one that began with the process") {
+  for (const uint32_t earlier : {0U, 1000U}) {
+    ScriptedRun run;
+    play(run, earlier, [](uint32_t) {});
+    run.beginWatch();
+    uint64_t block = 0;
+    uint32_t seen = 0; // how many of the two lines were found
+    for (uint32_t step = 0; step < 20; ++step) {
+      run.allocate(kLeak);
+      const uint64_t larger = run.allocate(kOther, 512 * (step + 1));
+      if (block != 0) {
+        run.free(block);
+      }
+      block = larger;
+      seen += run.endStep();
+    }
+    INFO("after " << earlier << " steps");
+    CHECK(seen == 2);
+  }
+}
+
 TEST_CASE("nothing to judge: no steps, no groups, a group that is not there") {
   ScriptedRun run;
   CHECK(run.growth().evidence().empty());
