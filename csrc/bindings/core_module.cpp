@@ -276,13 +276,14 @@ PYBIND11_MODULE(_core, m) {
           })
       .def(
           "rows",
-          [](const Watch& self) {
+          [](const Watch& self, uint32_t since) {
             py::list rows;
-            for (const Mark& mark : self.history.rows()) {
+            for (const Mark& mark : self.history.rows(since)) {
               rows.append(tupleOf(mark));
             }
             return rows;
-          })
+          },
+          py::arg("since") = 0)
       .def(
           "nearest", [](const Watch& self, uint32_t step) { return self.history.nearest(step); }, py::arg("step"))
       .def(

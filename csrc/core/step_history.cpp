@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace leakguard {
 namespace {
@@ -198,11 +199,16 @@ Tide StepHistory::tide(uint32_t group) const {
   return group < tides_.size() ? tides_[group] : Tide{};
 }
 
-std::vector<Mark> StepHistory::rows() const {
+std::vector<Mark> StepHistory::rows(uint32_t since) const {
   const std::lock_guard guard(mutex_);
+  auto first = marks_.end();
+  while (first != marks_.begin() && std::prev(first)->step >= since) {
+    --first;
+  }
   std::vector<Mark> rows;
-  rows.reserve(marks_.size());
-  for (const auto& [step, mark] : marks_) {
+  rows.reserve(static_cast<size_t>(marks_.end() - first));
+  for (; first != marks_.end(); ++first) {
+    const auto& [step, mark] = *first;
     rows.push_back({mark->firstStep, step, mark->seconds, mark->devices, {}});
   }
   return rows;

@@ -76,8 +76,8 @@ class LEAKGUARD_API StepHistory {
   std::vector<std::pair<uint32_t, LiveCount>> countsSince(uint32_t step, uint32_t group) const;
   Tide tide(uint32_t group) const;
 
-  // Rows for a table, oldest first, without the counts.
-  std::vector<Mark> rows() const;
+  // Rows for a table, oldest first, without the counts: of the marks at that step and later.
+  std::vector<Mark> rows(uint32_t since = 0) const;
   size_t hostBytes() const;
 
  private:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 
@@ -18,10 +19,13 @@ from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
 from leakguard.memory_advice import backward_advice
 from leakguard.memory_snapshot import Snapshot
+from leakguard.recorder import Recorder, command_line
+from leakguard.recording import Recording
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
-from leakguard.step_rows import step_diff, step_table
+from leakguard.sources import sources_of
+from leakguard.step_rows import step_diff, step_growth, step_table
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.steps import StepFinder
 from leakguard.units import format_bytes
@@ -31,6 +35,9 @@ __all__ = ["Engine"]
 
 WARMUP = 4
 """Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
+
+MOST_SITES = 50
+"""Call sites whose growth a recording tells."""
 
 RESIDENT_SAMPLES = 64
 """Blocks of a call site that are compared with the libraries' workspaces."""
@@ -59,6 +66,7 @@ class Engine:
         self._seek_modules = seek_modules or bool(roots)
         self._resting = False
         self._seeking = False
+        self._recorder: Recorder | None = None
         self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code, operators=operators)
         self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
@@ -129,6 +137,7 @@ class Engine:
             back.callback(self._modules.clear)
             back.callback(self._attachment.release)
             back.callback(self._steps.remove)
+            back.callback(self.stop_recording, None)
             core.seek_root_modules(None)
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
@@ -137,6 +146,43 @@ class Engine:
         if growing:
             self._guarded(self._holders.look)(growing, self.step_count)
         self._guarded(self._tails.look)(quiet=not growing)
+        return self._diagnosed(failures, seconds)
+
+    def record(
+        self, path: Path, tell: Callable[[str], None], spent: Callable[[], tuple[Sequence[str], float]]
+    ) -> None:
+        """Writes the run into a capture file from now on, until `stop_recording`. `tell` gets a sentence when it
+        cannot be written, `spent` gives the failures and the seconds of hooks for its reports. Raises ReportError."""
+
+        def picture() -> Recording:
+            return Recording(
+                report=self._diagnosed(*spent()), growth=step_growth(self._watch, WARMUP, MOST_SITES)
+            )
+
+        self._recorder = Recorder(path, self._watch, picture, tell)
+
+    def stop_recording(self, report: Report | None) -> None:
+        """Ends the capture file with the last report, or without."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        if report is None:
+            recorder.close()
+        else:
+            recorder.finish(self.recording(report))
+
+    def recording(self, report: Report) -> Recording:
+        """All that is known of the run, with this report."""
+        return Recording(
+            report=report,
+            table=self.table(),
+            snapshot=self.snapshot(),
+            sources=sources_of(report.findings),
+            command=command_line(),
+            growth=step_growth(self._watch, WARMUP, MOST_SITES),
+        )
+
+    def _diagnosed(self, failures: Sequence[str], seconds: float) -> Report:
         return diagnose(self._observation(len(failures), seconds))
 
     def table(self) -> StepTable:
@@ -174,6 +220,8 @@ class Engine:
         if self._seeking and self._steps.source != "forward":
             self._seeking = False
             core.seek_root_modules(None)
+        if self._recorder is not None:
+            self._recorder.step_ended(elapsed, bool(asked & core.FRESH))
 
     def _meet_roots(self) -> None:
         """In the main thread, soon after the first allocations inside modules that nobody has named."""
@@ -204,6 +252,7 @@ class Engine:
             advice=(
                 *self._attachment.cuda.advice(self.step_count),
                 *backward_advice(self._steps.backward_calls),
+                *(self._recorder.advice() if self._recorder is not None else ()),
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from leakguard import caller, report_file
+from leakguard.capture_file import is_capture_name
 from leakguard.memory_snapshot import Snapshot
 from leakguard.report import Report, ReportError, Steps, unwatched
 from leakguard.step_table import StepDiff, StepTable
@@ -46,8 +47,9 @@ def watch(
     `modules` give their names to what is allocated in them; the training steps are found without them.
     `detail="ops"` also names the operator that made each block, for several times the cost; a Guard that
     watches already keeps its own detail. `user_code` names installed packages whose lines count as the user's
-    own. `save` is a file for the report,
-    written at the end: `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added
+    own. `save` is a file: a capture of the
+    run, written as it goes, when the name ends in `.leakguard`, `.lg` or `.sqlite`, and otherwise the report as JSON,
+    written at the end. `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added
     when `{rank}` is not there. `on_exit` says when the report is printed to stderr at the end of the process:
     `if-problem` (status leak or warning), `always` or `never`. With `wait_for_torch` nothing is imported:
     watching begins when the program imports torch.
@@ -154,6 +156,8 @@ class Guard:
             from leakguard.engine import Engine
 
             self._engine = Engine(modules, user_code, self.guarded, seek_modules, operators=detail == "ops")
+            if self._save is not None and is_capture_name(self._save):
+                self._engine.record(self._save, self._tell, lambda: (self._failures, self._seconds))
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
@@ -295,7 +299,9 @@ class Guard:
             if self.active and self._engine is not None and not self.is_forked:
                 self._last = self.report()
                 self._last_table = self._engine.table()
-                if self._save is not None:
+                if self._save is not None and is_capture_name(self._save):
+                    self.guarded(self._engine.stop_recording)(self._last)
+                elif self._save is not None:
                     self._last.save(self._save)
         except (ReportError, MemoryError) as error:
             self.failed(error)
@@ -335,8 +341,12 @@ class Guard:
     def failed(self, error: Exception) -> None:
         """Counts an internal failure; the first is said on stderr, and training goes on."""
         self._failures.append(f"{type(error).__name__}: {error}")
-        if len(self._failures) == 1 and sys.stderr is not None:
-            print(f"leakguard: an internal failure, training goes on: {self._failures[0]}", file=sys.stderr)
+        if len(self._failures) == 1:
+            self._tell(f"an internal failure, training goes on: {self._failures[0]}")
+
+    def _tell(self, sentence: str) -> None:
+        if sys.stderr is not None:
+            print(f"leakguard: {sentence}", file=sys.stderr)
 
     def __enter__(self) -> Self:
         return self

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leakguard.capture_file import is_capture
+from leakguard.capture_reading import read_parts
 from leakguard.memory_snapshot import Snapshot
 from leakguard.records import from_plain, to_plain
 from leakguard.report import Report, load
-from leakguard.step_table import StepTable
+from leakguard.step_table import StepDiff, StepTable
 
 __all__ = ["Recording", "SourceLines", "load_recording"]
 
@@ -30,7 +32,8 @@ class Recording:
     """One run: its report, what each step did, and the live memory at the end. What is not known is None or empty: a
     report file has neither steps nor memory.
 
-    `command` is what was run, for a title; `began` is when, in seconds since 1970.
+    `growth` is what call sites have more at the end than when the warm-up was over. `command` is what was run, for a
+    title; `began` is when, in seconds since 1970.
     """
 
     report: Report
@@ -39,6 +42,7 @@ class Recording:
     sources: tuple[SourceLines, ...] = ()
     command: str | None = None
     began: float | None = None
+    growth: StepDiff | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The recording in plain dictionaries, lists, strings and numbers."""
@@ -52,5 +56,13 @@ class Recording:
 
 
 def load_recording(path: str | Path) -> Recording:
-    """What `path` holds: a report file. Raises ReportError when it cannot be read."""
-    return Recording(report=load(path))
+    """What `path` holds: a capture, also of a run that goes on or was killed, or a report file. Raises ReportError
+    when it cannot be read."""
+    if not is_capture(path):
+        return Recording(report=load(path))
+    parts = read_parts(path)
+    sources = tuple(
+        SourceLines(file=file, first=first, lines=tuple(text.split("\n")))
+        for file, first, text in parts.pop("sources")
+    )
+    return Recording(**parts, sources=sources)

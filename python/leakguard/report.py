@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from leakguard import report_file
+from leakguard import capture_file, report_file
 from leakguard._version import __version__
 from leakguard.records import RecordError, from_plain, to_plain
 from leakguard.report_file import HOW_TO_MAKE, ReportError
@@ -229,7 +229,11 @@ class Report:
 
 
 def load(path: str | Path) -> Report:
-    """The report saved at `path`. Raises ReportError when there is none, or one that cannot be read."""
+    """The report saved at `path`, or the last one of the capture file there; of a run that goes on or was killed, what
+    was known so far. Raises ReportError when there is none, or one that cannot be read."""
+    if capture_file.is_capture(path):
+        with capture_file.opened(path) as capture:
+            return Report.from_dict(capture_file.report_in(capture), origin=str(path))
     return Report.from_dict(report_file.read(path), origin=str(path))
 
 

@@ -2,43 +2,92 @@
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
 from leakguard._native import core
 from leakguard.report import Steps
 from leakguard.sites import site_of
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
 
-__all__ = ["step_diff", "step_table"]
+__all__ = ["RowMaker", "step_diff", "step_growth", "step_table", "survivors_of"]
+
+Mark = tuple[int, int, float, tuple[tuple[str, int, int, int, int], ...]]
+"""First step, last step, seconds, and for each device what was allocated, trough, peak, consumed."""
+
+
+class RowMaker:
+    """Rows out of the marks of a watch, which come in order and perhaps in portions. Marks before `base` make none, but
+    a row's change and time count from them."""
+
+    def __init__(self, base: int) -> None:
+        self.next = 0
+        """The ledger's number of the first step that has made no row yet."""
+        self._base = base
+        self._before: dict[str, int] = {}
+        self._clock: float | None = None
+
+    def rows(
+        self, marks: Iterable[Mark], survivors: Mapping[tuple[str, int], int] = MappingProxyType({})
+    ) -> list[StepRow]:
+        """The rows of these marks; `survivors` by device and by the ledger's number of a mark's last step."""
+        rows = []
+        base, before = self._base, self._before
+        for first, step, seconds, devices in marks:
+            if step >= base:
+                for device, allocated, trough, peak, consumed in devices:
+                    rows.append(
+                        StepRow(
+                            first_step=max(first, base, self.next) - base + 1,
+                            last_step=step - base + 1,
+                            device=device,
+                            trough=trough,
+                            peak=peak,
+                            allocated=allocated,
+                            consumed=consumed,
+                            survivors=survivors.get((device, step), 0),
+                            change=allocated - before[device] if device in before else None,
+                            seconds=None if self._clock is None else seconds - self._clock,
+                        )
+                    )
+            before.update({device: allocated for device, allocated, *_ in devices})
+            self._clock = seconds
+            self.next = step + 1
+        return rows
 
 
 def step_table(watch: core.Watch, steps: Steps) -> StepTable:
     """What the steps of `watch` that count have done, each with what of it is alive now."""
     marks = watch.rows()
-    base = watch.base
-    ends = [step for _, step, _, _ in marks]
-    survivors = _survivors(ends)
     rows: dict[str, list[StepRow]] = {}
-    before: dict[str, int] = {}
-    clock: float | None = None
-    for first, step, seconds, devices in marks:
-        if step >= base:
-            for device, allocated, trough, peak, consumed in devices:
-                rows.setdefault(device, []).append(
-                    StepRow(
-                        first_step=max(first, base) - base + 1,
-                        last_step=step - base + 1,
-                        device=device,
-                        trough=trough,
-                        peak=peak,
-                        allocated=allocated,
-                        consumed=consumed,
-                        survivors=survivors.get((device, step), 0),
-                        change=allocated - before[device] if device in before else None,
-                        seconds=None if clock is None else seconds - clock,
-                    )
-                )
-        before |= {device: allocated for device, allocated, *_ in devices}
-        clock = seconds
+    for row in RowMaker(watch.base).rows(marks, survivors_of([step for _, step, _, _ in marks])):
+        rows.setdefault(row.device, []).append(row)
     return StepTable(steps=steps, rows=tuple(row for of_device in rows.values() for row in of_device))
+
+
+def step_growth(watch: core.Watch, warmup: int, most: int) -> StepDiff | None:
+    """What call sites have more now than after `warmup` steps, at most so many of them; looks at no single block. None
+    while there are no such two marks."""
+    base = watch.base
+    first, last = watch.nearest(base + warmup - 1), watch.nearest(watch.steps - 1)
+    if first is None or last is None or not base <= first < last:
+        return None
+    found = sorted(watch.diff(first, last) or (), key=lambda change: (-abs(change[2]), -abs(change[1])))
+    sites = []
+    for group, blocks, size, live_blocks, live_bytes in found[:most]:
+        site = site_of(group)
+        sites.append(
+            SiteChange(
+                device=site.device,
+                place=site.place,
+                bytes=size,
+                blocks=blocks,
+                live_bytes=live_bytes,
+                live_blocks=live_blocks,
+            )
+        )
+    return StepDiff(from_step=first - base + 1, to_step=last - base + 1, sites=tuple(sites))
 
 
 def step_diff(watch: core.Watch, from_step: int, to_step: int) -> StepDiff:
@@ -78,16 +127,14 @@ def step_diff(watch: core.Watch, from_step: int, to_step: int) -> StepDiff:
     return StepDiff(from_step=ends[0] - base + 1, to_step=ends[1] - base + 1, sites=tuple(sites))
 
 
-def _survivors(ends: list[int]) -> dict[tuple[str, int], int]:
-    """Bytes alive now, by device and by the mark at the end of the steps in which they were born."""
-    owner: dict[int, int] = {}
+def survivors_of(ends: Sequence[int]) -> dict[tuple[str, int], int]:
+    """Bytes alive now, by device and by the last step of the row in which they were born: the first of `ends`,
+    ascending numbers of the ledger, that is not before it."""
     sums: dict[tuple[str, int], int] = {}
     for _, requested, device, born, _, _, _, pending, *_ in core.blocks():
         if pending or not ends or born > ends[-1]:
             continue
-        if born not in owner:
-            owner[born] = next(end for end in ends if born <= end)
-        key = (device, owner[born])
+        key = (device, ends[bisect.bisect_left(ends, born)])
         sums[key] = sums.get(key, 0) + requested
     return sums
 

@@ -43,6 +43,9 @@ TEST_CASE("a row says what its step allocated, touched and consumed") {
   CHECK(rows[1].devices[0].consumed == 1030);
   CHECK(rows[1].firstStep == 1);
   CHECK(rows[1].step == 1);
+  CHECK(run.history().rows(1).size() == 1);
+  CHECK(run.history().rows(1)[0].step == 1);
+  CHECK(run.history().rows(2).empty());
 }
 
 TEST_CASE("the last 64 steps are kept, older ones ever more sparsely, and no step falls between two rows") {

@@ -52,7 +52,10 @@ def test_it_watches_without_options_of_its_own(world: World) -> None:
     world.write("")
     world.run("script.py")
     watch, *then = world.asked()
-    assert watch == "watch () [('detail', 'lines'), ('on_exit', 'never'), ('wait_for_torch', True)]"
+    assert (
+        watch
+        == "watch () [('detail', 'lines'), ('on_exit', 'never'), ('save', None), ('wait_for_torch', True)]"
+    )
     assert then == ["report", "stop"]
 
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from leakguard import report_file
+from leakguard.capture_file import is_capture_name
 from leakguard.cli.endings import leave
 from leakguard.cli.session import Session
 from leakguard.cli.target import TargetError, split_arguments
+from leakguard.report import ReportError
 
 EXIT_LEAK = 3
 
 FAILS = {"leak": ("leak",), "warning": ("leak", "warning"), "never": ()}
 
-USAGE = """leakguard run [--json FILE] [--fail-on {leak,warning,never}] [--detail {lines,ops}]
-              [--progress] SCRIPT [ARGS...]
+USAGE = """leakguard run [-o FILE] [--json FILE] [--fail-on {leak,warning,never}]
+              [--detail {lines,ops}] [--progress] SCRIPT [ARGS...]
        leakguard run [...] -m MODULE [ARGS...]"""
 
 EPILOG = """\
 examples:
   python -m leakguard run train.py --epochs 3
+  python -m leakguard run -o run.leakguard train.py                           (steps and report, as it goes)
   python -m leakguard run --json report.json --fail-on leak -m package.train
   torchrun --nproc-per-node 2 -m leakguard run --json report.json train.py    (one report a rank)
 
@@ -42,6 +46,13 @@ def add_parser(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the run as it goes: a capture file when the name ends in .leakguard, .lg or .sqlite, "
+        "otherwise as --json; {rank} and {pid} as there",
     )
     parser.add_argument(
         "--json",
@@ -78,10 +89,8 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     try:
         target.check()
-        file = None if options.json is None else report_file.report_path(options.json)
-        if file is not None:
-            report_file.check_writable(file)
-        session = Session(target, file, progress=options.progress, detail=options.detail)
+        file, capture = _files(options)
+        session = Session(target, file, progress=options.progress, detail=options.detail, capture=capture)
         ending = session.run()
     except TargetError as error:
         print(f"leakguard: {error}", file=sys.stderr)
@@ -89,3 +98,18 @@ def execute(options: argparse.Namespace) -> int:
     if ending.code == 0 and session.status in FAILS[options.fail_on]:
         return EXIT_LEAK
     return leave(ending)
+
+
+def _files(options: argparse.Namespace) -> tuple[Path | None, str | None]:
+    """The report's file, and the capture's as it was named. Raises ReportError when one cannot be written."""
+    report, capture = options.json, options.output
+    if capture is not None and not is_capture_name(capture):
+        if report is not None:
+            raise ReportError(
+                f"{capture} and {report} cannot both be the report: -o takes a capture, *.leakguard."
+            )
+        report, capture = capture, None
+    for name in (report, capture):
+        if name is not None:
+            report_file.check_writable(report_file.report_path(name))
+    return None if report is None else report_file.report_path(report), capture

@@ -15,6 +15,7 @@ from leakguard.cli.progress import Progress
 from leakguard.cli.signals import SignalWatch
 from leakguard.cli.target import Target
 from leakguard.report import Report, ReportError, unwatched
+from leakguard.report_file import report_path
 
 if TYPE_CHECKING:
     from leakguard.guard import Detail
@@ -37,17 +38,25 @@ class Guard(Protocol):
 
 
 class Session:
-    """Runs `target` under watch, and brings the report out on stderr and, when it is given, to `file`.
+    """Runs `target` under watch, and brings the report out on stderr and, when it is given, to `file`. The guard
+    writes the file of the pattern `capture` as the run goes.
 
     No failure in here reaches the script: it is told in the report instead.
     """
 
     def __init__(
-        self, target: Target, file: Path | None, *, progress: bool = False, detail: Detail = "lines"
+        self,
+        target: Target,
+        file: Path | None,
+        *,
+        progress: bool = False,
+        detail: Detail = "lines",
+        capture: str | None = None,
     ) -> None:
         self.status: str | None = None
         self._target = target
         self._file = file
+        self._capture = capture
         self._wants_progress = progress
         self._detail = detail
         self._progress: Progress | None = None
@@ -83,7 +92,7 @@ class Session:
         try:
             from leakguard.guard import watch
 
-            self._guard = watch(on_exit="never", wait_for_torch=True, detail=self._detail)
+            self._guard = watch(on_exit="never", wait_for_torch=True, detail=self._detail, save=self._capture)
         except Exception as error:
             self._fault = _named(error)
             print(f"leakguard: nothing is watched: {self._fault}", file=self._stderr)
@@ -141,17 +150,20 @@ class Session:
         finally:
             sys.path[:] = import_path
 
+    def _saved(self) -> Path | None:
+        return self._file or (None if self._capture is None else report_path(self._capture))
+
     def _print(self, report: Report, stream: TextIO) -> None:
         from leakguard.render.text import print_line, print_report
 
         if report.status == "clean":
-            print_line(report, stream, saved=self._file, folder=self._folder)
+            print_line(report, stream, saved=self._saved(), folder=self._folder)
         else:
             rank = os.environ.get("RANK")
             title = f"leakguard, {Path(self._target.name).name}" + (
                 f", rank {rank}" if rank is not None else ""
             )
-            print_report(report, stream, title=title, saved=self._file, folder=self._folder)
+            print_report(report, stream, title=title, saved=self._saved(), folder=self._folder)
 
 
 def _with_memory(action: Callable[[], Result]) -> Result:
