@@ -20,11 +20,15 @@ from leakguard._version import __version__
 
 if TYPE_CHECKING:
     from leakguard.assertions import LeakError, assert_no_growth, assert_released
+    from leakguard.bisection import Bisection
+    from leakguard.components import component
     from leakguard.guard import Guard, step, watch
     from leakguard.memory_log import log_gpu_memory
     from leakguard.report import Finding, Report, ReportError, load
+    from leakguard.step_bisect import bisect
 
 __all__ = [
+    "Bisection",
     "Finding",
     "Guard",
     "LeakError",
@@ -33,7 +37,9 @@ __all__ = [
     "__version__",
     "assert_no_growth",
     "assert_released",
+    "bisect",
     "cmake_prefix_path",
+    "component",
     "load",
     "log_gpu_memory",
     "step",
@@ -47,6 +53,9 @@ _HOME = {
     "LeakError": "assertions",
     "assert_no_growth": "assertions",
     "assert_released": "assertions",
+    "Bisection": "bisection",
+    "bisect": "step_bisect",
+    "component": "components",
     "Guard": "guard",
     "step": "guard",
     "watch": "guard",
