@@ -64,6 +64,8 @@ _HOME = {
     "Report": "report",
     "ReportError": "report",
     "load": "report",
+    "load_ipython_extension": "notebook",
+    "unload_ipython_extension": "notebook",
 }
 
 

@@ -64,6 +64,7 @@ class Engine:
         self._tails = GraphTails(self._own_bytes)
         self._guarded = guarded
         self._seek_modules = seek_modules or bool(roots)
+        self.followers: list[Callable[[], None]] = []  # called after each step
         self._resting = False
         self._seeking = False
         self._recorder: Recorder | None = None
@@ -222,6 +223,8 @@ class Engine:
             core.seek_root_modules(None)
         if self._recorder is not None:
             self._recorder.step_ended(elapsed, bool(asked & core.FRESH))
+        for follower in self.followers:
+            follower()
 
     def _meet_roots(self) -> None:
         """In the main thread, soon after the first allocations inside modules that nobody has named."""

@@ -249,6 +249,19 @@ class Guard:
         it, or leave it as the last line of a notebook cell."""
         return self._last_table if self._engine is None else self._engine.table()
 
+    def show_live(self) -> None:
+        """Shows the table in the notebook cell that runs, and brings it up to date there until the cell ends. Needs
+        IPython."""
+        from leakguard.notebook import show_live
+
+        show_live(self)
+
+    def follow(self, follower: Callable[[], None]) -> Callable[[], None]:
+        """`follower` is called after each step, until the function that this returns is called."""
+        followers = self._engine.followers if self._engine is not None else []
+        followers.append(follower)
+        return functools.partial(followers.remove, follower)
+
     def snapshot(self) -> Snapshot:
         """What memory is in use now: the allocators' own figures, and what made the live blocks. Two of them are
         compared by `earlier.diff(later)`. After `stop()` it is empty."""

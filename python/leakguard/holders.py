@@ -17,6 +17,7 @@ from typing import Any
 
 from leakguard._native import core
 from leakguard.held import Container, Held
+from leakguard.notebook_cells import in_cells
 from leakguard.report import Example, Link
 
 __all__ = ["HolderSearch"]
@@ -106,18 +107,25 @@ def held_of(suspect: dict[str, Any], step: int) -> Held:
     container = suspect["container"]
     garbage = suspect["garbage"]
     example = suspect["example"]
+    parts = suspect["root_parts"]
+    root, links = in_cells(
+        suspect["root"], parts["file"], parts["line"], tuple(map(_link, suspect["retained_by"]))
+    )
     return Held(
         status=suspect["status"],
-        root=suspect["root"],
-        root_kind=suspect["root_parts"]["kind"],
-        root_name=suspect["root_parts"]["name"],
-        links=tuple(map(_link, suspect["retained_by"])),
+        root=root,
+        root_kind=parts["kind"],
+        root_name=parts["name"],
+        links=links,
         holder=suspect["holder"],
         container=None
         if container is None
         else Container(container["type"], container["length"], container["limit"]),
         retained_bytes=suspect["retained_bytes"],
-        others=tuple(owner["root"] for owner in suspect["other_owners"]),
+        others=tuple(
+            in_cells(owner["root"], owner["root_parts"]["file"], owner["root_parts"]["line"], ())[0]
+            for owner in suspect["other_owners"]
+        ),
         collectable=None if garbage is None else garbage["collectable"],
         example=None
         if example is None

@@ -13,6 +13,7 @@ from typing import Any
 
 from leakguard.records import from_plain, to_plain
 from leakguard.report import Place
+from leakguard.shown import as_printed
 
 __all__ = ["Counter", "DeviceMemory", "GroupChange", "LiveGroup", "Snapshot", "SnapshotDiff"]
 
@@ -124,6 +125,8 @@ class Snapshot:
         """The snapshot that `to_dict` described. Raises RecordError when `data` is none."""
         return from_plain(cls, data)
 
+    _repr_pretty_ = as_printed
+
     def __str__(self) -> str:
         from leakguard.render.sheet_text import to_text
 
@@ -174,6 +177,8 @@ class SnapshotDiff:
         """The difference in plain dictionaries, lists, strings and numbers."""
         plain: dict[str, Any] = to_plain(self)
         return plain
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         from leakguard.render.sheet_text import to_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leakguard.report import Example, Link, Place
+from leakguard.shown import as_printed
 
 __all__ = ["Owner", "Owners", "Why"]
 
@@ -29,6 +30,8 @@ class Why:
     allocated_at: Place | None = None
     step: int | None = None
 
+    _repr_pretty_ = as_printed
+
     def __str__(self) -> str:
         from leakguard.render.why_text import why_text
 
@@ -51,6 +54,8 @@ class Owners:
 
     rows: tuple[Owner, ...]
     left_out: int = 0
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         from leakguard.render.why_text import owners_text

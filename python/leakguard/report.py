@@ -19,6 +19,7 @@ from leakguard import capture_file, report_file
 from leakguard._version import __version__
 from leakguard.records import RecordError, from_plain, to_plain
 from leakguard.report_file import HOW_TO_MAKE, ReportError
+from leakguard.shown import as_printed
 
 SCHEMA = 1
 
@@ -217,15 +218,17 @@ class Report:
         written."""
         report_file.write(path, self.to_dict())
 
+    _repr_pretty_ = as_printed
+
     def __str__(self) -> str:
         from leakguard.render.text import to_text
 
         return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
     def _repr_html_(self) -> str:
-        from leakguard.render.text import to_html
+        from leakguard.render.notebook import report_html
 
-        return to_html(self)
+        return report_html(self)
 
 
 def load(path: str | Path) -> Report:

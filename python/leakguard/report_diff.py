@@ -10,6 +10,7 @@ from typing import Any
 
 from leakguard.records import from_plain, to_plain
 from leakguard.report import Finding, Report
+from leakguard.shown import as_printed
 
 __all__ = ["Changed", "FindingChange", "ReportDiff", "compare"]
 
@@ -65,6 +66,8 @@ class ReportDiff:
     def from_dict(cls, data: Mapping[str, Any]) -> ReportDiff:
         """The comparison that `to_dict` described. Raises RecordError when `data` is none."""
         return from_plain(cls, data)
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         from leakguard.render.sheet_text import to_text

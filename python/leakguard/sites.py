@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from leakguard import source_text
 from leakguard._native import core
+from leakguard.notebook_cells import cell_or_file
 from leakguard.report import Place
+from leakguard.wording import at_line
 
 __all__ = ["Site", "line_text", "place_of", "site_of"]
 
@@ -47,7 +49,7 @@ def place_of(line: int, phase: str = "other") -> Place:
     """The place of a line of the table."""
     code = source_text.CodePlace(*core.line(line))
     return Place(
-        file=source_text.full_path(code.file) or None,
+        file=cell_or_file(source_text.full_path(code.file)) or None,
         line=code.line or None,
         function=code.function or None,
         expression=source_text.expression(code),
@@ -58,7 +60,9 @@ def place_of(line: int, phase: str = "other") -> Place:
 def line_text(line: int) -> str:
     """`train.py:41`, or a phrase for the unknown line."""
     code = source_text.CodePlace(*core.line(line))
-    return f"{source_text.full_path(code.file)}:{code.line}" if code.line else "an unknown line"
+    return (
+        at_line(cell_or_file(source_text.full_path(code.file)), code.line) if code.line else "an unknown line"
+    )
 
 
 def _via(line: int) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from leakguard.records import from_plain, to_plain
 from leakguard.report import Place, Steps
+from leakguard.shown import as_printed
 
 __all__ = ["SiteChange", "StepDiff", "StepRow", "StepTable"]
 
@@ -76,15 +77,17 @@ class StepTable:
         """The table that `to_dict` described. Raises RecordError when `data` is none."""
         return from_plain(cls, data)
 
+    _repr_pretty_ = as_printed
+
     def __str__(self) -> str:
         from leakguard.render.sheet_text import to_text
 
         return to_text(self, encoding=getattr(sys.stdout, "encoding", None))
 
     def _repr_html_(self) -> str:
-        from leakguard.render.sheet_html import to_html
+        from leakguard.render.notebook import table_html
 
-        return to_html(self)
+        return table_html(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,6 +130,8 @@ class StepDiff:
         """The comparison in plain dictionaries, lists, strings and numbers."""
         plain: dict[str, Any] = to_plain(self)
         return plain
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         from leakguard.render.sheet_text import to_text

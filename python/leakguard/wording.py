@@ -7,7 +7,12 @@ from pathlib import Path
 from leakguard.report import Link, Place, Steps
 from leakguard.units import format_bytes
 
-__all__ = ["holder_phrase", "pace", "pieces", "plural", "where"]
+__all__ = ["at_line", "holder_phrase", "pace", "pieces", "plural", "where"]
+
+
+def at_line(file: str, line: int) -> str:
+    """`train.py:41`, and of a notebook's cell `In [5], line 3`."""
+    return f"{file}, line {line}" if file.startswith("In [") else f"{file}:{line}"
 
 
 def pace(first: int, last: int, birth_steps: int, steps: Steps, unit: str = "step") -> str:
@@ -25,7 +30,7 @@ def where(place: Place) -> str:
     if place.file is None or place.line is None:
         return "a line that could not be told"
     generated = place.file.startswith("<")
-    at = f"{place.file} line {place.line}" if generated else f"{Path(place.file).name}:{place.line}"
+    at = f"{place.file} line {place.line}" if generated else at_line(Path(place.file).name, place.line)
     return f"{place.expression} ({at})" if place.expression else at
 
 

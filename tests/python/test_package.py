@@ -60,7 +60,7 @@ def test_import_is_light_and_silent():
     done = python(
         "import sys, leakguard; "
         "loaded = {m if m[:12] == 'leakguard._c' else m.split('.')[0] for m in sys.modules}; "
-        "heavy = loaded & {'torch', 'numpy', 'rich', 'leakguard._core', 'leakguard._cuda'}; "
+        "heavy = loaded & {'torch', 'numpy', 'rich', 'IPython', 'leakguard._core', 'leakguard._cuda'}; "
         "assert not heavy, heavy"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 import io
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sample_reports import CLEAN, HISTORY, HOSTILE_NAME, LEAK, PROJECT, REPORTS
 
+from leakguard.render.notebook import report_html
 from leakguard.render.page import Glyphs, Page
-from leakguard.render.text import print_line, print_report, to_html, to_text, write_report
+from leakguard.render.text import print_line, print_report, to_text, write_report
 from leakguard.render.wording import short_path, shorten, visible
 from leakguard.report import DeviceUsage, Link, Place, Report
 
@@ -67,11 +69,11 @@ def test_in_other_widths(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_notebook_shows_the_same_words(name: str) -> None:
-    markup = to_html(REPORTS[name], folder=PROJECT)
-    inside = markup.removeprefix('<pre class="leakguard">').removesuffix("</pre>")
-    assert "<" not in inside
-    assert html.unescape(inside) == to_text(REPORTS[name], width=100, folder=PROJECT)
-    assert LEAK._repr_html_().startswith('<pre class="leakguard">LEAK')
+    markup = report_html(REPORTS[name], folder=PROJECT)
+    tags = re.findall(r"<[^>]*>", markup)
+    assert {re.match(r"</?(\w+)", tag)[1] for tag in tags} == {"b", "div", "pre", "span"}
+    shown = "".join(html.unescape(re.sub(r"<[^>]*>", "\n", markup)).split())
+    assert shown == "".join(to_text(REPORTS[name], width=100, folder=PROJECT).split())
 
 
 def test_styles_reach_as_far_as_the_words_they_are_for() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from leakguard.render.wording import short_path, shorten, visible, words
 from leakguard.report import Place
 from leakguard.units import format_bytes
+from leakguard.wording import at_line
 
 __all__ = ["Sheet", "changed_bytes", "changed_count", "place_words"]
 
@@ -46,7 +47,7 @@ def place_words(place: Place, folder: str | None) -> str:
     else:
         where = short_path(place.file, folder)
         if place.line is not None:
-            where = f"{where}:{place.line}"
+            where = at_line(where, place.line)
         if place.function:
             where = f"{where} in {words(place.function)}"
     parts = [where]

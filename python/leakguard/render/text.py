@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from html import escape
 from pathlib import Path
 from typing import TextIO
 
@@ -28,7 +27,6 @@ STATUS_STYLE = {
     "clean": "bold green",
     "inconclusive": "bold magenta",
 }
-NOTEBOOK_COLUMNS = 100
 COUNTED_BY = {
     "explicit": "leakguard.step()",
     "optimizer": "optimizer",
@@ -49,11 +47,6 @@ def to_text(
     page = Page(width, glyphs_for(encoding))
     write_report(page, report, folder or working_folder())
     return "\n".join(fit_for(encoding, line.plain) for line in page.lines)
-
-
-def to_html(report: Report, *, folder: str | None = None) -> str:
-    """The same words for a notebook: no colour, no script."""
-    return f'<pre class="leakguard">{escape(to_text(report, width=NOTEBOOK_COLUMNS, folder=folder))}</pre>'
 
 
 def print_report(
@@ -97,9 +90,19 @@ def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folde
 
 def write_report(page: Page, report: Report, folder: str | None) -> None:
     """Writes the whole report on the page."""
-    counted = [finding for finding in report.findings if is_leak(finding) or is_warning(finding)]
+    write_verdict(page, report, counted_findings(report))
+    write_details(page, report, folder)
+
+
+def counted_findings(report: Report) -> list[Finding]:
+    """The findings that make the status what it is."""
+    return [finding for finding in report.findings if is_leak(finding) or is_warning(finding)]
+
+
+def write_details(page: Page, report: Report, folder: str | None) -> None:
+    """Writes what stands below the verdict."""
+    counted = counted_findings(report)
     settled = [finding for finding in report.findings if finding not in counted]
-    write_verdict(page, report, counted)
     for number, finding in enumerate(counted, 1):
         page.blank()
         if len(counted) > 1:
@@ -124,18 +127,25 @@ def write_report(page: Page, report: Report, folder: str | None) -> None:
 
 
 def write_verdict(page: Page, report: Report, counted: list[Finding]) -> None:
-    """The three lines that matter. A leak is headed by its first finding, all else by the reason."""
+    """The three lines that matter."""
     name = report.status.upper()
     indent = max(len(name), len("next")) + 2
+    head, why, following = verdict_of(report, counted)
+    page.labelled(Text(name, STATUS_STYLE[report.status]), Text(head, "bold"), indent)
+    for label, text in (("why", why), ("next", following)):
+        if text:
+            page.labelled(Text(label, DIM), Text(text), indent)
+
+
+def verdict_of(report: Report, counted: list[Finding]) -> tuple[str, str, str]:
+    """The words of the three lines. A leak is headed by its first finding, all else by the reason; a line may be
+    empty."""
     head, why = words(report.why), ""
     if counted and report.status in ("leak", "warning"):
         head, why = words(counted[0].title), head
         if len(counted) > 1:
             head = f"{head}; {len(counted) - 1} more below"
-    page.labelled(Text(name, STATUS_STYLE[report.status]), Text(head, "bold"), indent)
-    for label, text in (("why", why), ("next", words(report.next))):
-        if text:
-            page.labelled(Text(label, DIM), Text(text), indent)
+    return head, why, words(report.next)
 
 
 def settled_parts(finding: Finding) -> list[Text]:

@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import PurePath
 
 from leakguard.report import Finding
+from leakguard.wording import at_line
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -68,7 +69,7 @@ class Names:
         """`train.py:41 in main`, or as much of it as is known."""
         where = self.path(file) if file else "an unknown line"
         if file and line is not None:
-            where = f"{where}:{line}"
+            where = at_line(where, line)
         return f"{where} in {words(function)}" if function else where
 
 
