@@ -20,7 +20,7 @@ from leakguard.live_memory import take_snapshot
 from leakguard.memory_advice import backward_advice
 from leakguard.memory_snapshot import Snapshot
 from leakguard.recorder import Recorder, command_line
-from leakguard.recording import Recording
+from leakguard.recording import MOST_SITES, Recording
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
@@ -35,9 +35,6 @@ __all__ = ["Engine"]
 
 WARMUP = 4
 """Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
-
-MOST_SITES = 50
-"""Call sites whose growth a recording tells."""
 
 RESIDENT_SAMPLES = 64
 """Blocks of a call site that are compared with the libraries' workspaces."""

@@ -14,7 +14,10 @@ from leakguard.records import from_plain, to_plain
 from leakguard.report import Report, load
 from leakguard.step_table import StepDiff, StepTable
 
-__all__ = ["Recording", "SourceLines", "load_recording"]
+__all__ = ["MOST_SITES", "Recording", "SourceLines", "load_recording"]
+
+MOST_SITES = 50
+"""Call sites whose growth a recording tells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,8 @@ class Recording:
     """One run: its report, what each step did, and the live memory at the end. What is not known is None or empty: a
     report file has neither steps nor memory.
 
-    `growth` is what call sites have more at the end than when the warm-up was over. `command` is what was run, for a
+    `growth` is what call sites have more at the end than when the warm-up was over, those that changed most: MOST_SITES
+    at most. `command` is what was run, for a
     title; `began` is when, in seconds since 1970.
     """
 

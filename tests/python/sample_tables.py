@@ -7,8 +7,10 @@ from dataclasses import replace
 from sample_reports import HISTORY, HOSTILE_NAME, MIB, PROJECT, REPORTS, TOTAL, TRAIN
 
 from leakguard.memory_snapshot import Counter, DeviceMemory, LiveGroup, Snapshot
+from leakguard.recording import Recording
 from leakguard.report import Place, Steps
 from leakguard.report_diff import compare
+from leakguard.run_stats import stats_of
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
 
 STEPS = Steps(count=40, warmup=4, source="optimizer")
@@ -115,6 +117,14 @@ AFTER = replace(
     ),
 )
 
+WHOLE = Recording(
+    report=REPORTS["leak"],
+    table=TABLE,
+    snapshot=SNAPSHOT,
+    command="train.py --epochs 3",
+    growth=StepDiff(from_step=4, to_step=40, sites=(FORWARD, GONE)),
+)
+
 TABLES = {
     "reports": compare(BEFORE, AFTER),
     "same reports": compare(BEFORE, BEFORE),
@@ -124,6 +134,8 @@ TABLES = {
     "no snapshot": Snapshot(step=0),
     "snapshot diff": SNAPSHOT.diff(LATER),
     "no snapshot diff": SNAPSHOT.diff(SNAPSHOT),
+    "stats": stats_of(WHOLE),
+    "stats of a report": stats_of(Recording(report=REPORTS["several"])),
     "steps": TABLE,
     "no steps": StepTable(steps=Steps()),
     "diff": StepDiff(from_step=20, to_step=40, sites=(FORWARD, GONE)),

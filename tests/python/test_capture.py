@@ -23,6 +23,7 @@ from leakguard.capture_file import TABLES, is_capture, is_capture_name
 from leakguard.cli import main
 from leakguard.recording import Recording, SourceLines, load_recording
 from leakguard.report import ReportError, Steps, load
+from leakguard.run_stats import RunStats, stats_of
 from leakguard.step_table import StepDiff, StepTable
 
 PACKAGE = Path(__file__).parents[2] / "python"
@@ -319,6 +320,29 @@ def test_commands_read_it(path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capsys.readouterr().out) == LEAK.to_dict()
     assert main(["explain", LEAK.findings[0].fingerprint, str(path)]) == 0
     assert main(["diff", str(path), str(path)]) == 0
+
+
+def test_figures_of_a_run(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    writer = CaptureWriter(path, command=WHOLE.command)
+    writer.put_steps(ROWS)
+    writer.put(WHOLE, {}, final=True)
+    writer.close()
+    stats = stats_of(load_recording(path))
+    assert (stats.command, stats.status, stats.timed) == ("train.py --epochs 3", "leak", 39)
+    assert stats.seconds == pytest.approx(39 * 0.0123)
+    device = stats.devices[0]
+    assert (device.device, device.peak, device.peak_step) == ("cuda:0", 100 * 2**20, 40)
+    assert (device.most_consumed, device.most_consumed_step) == (44 * 2**20, 1)
+    assert stats.sites[0].place.line == 41
+    assert stats.sites[0].bytes_per_step == FORWARD.bytes / 36
+    assert main(["stats", str(path)]) == 0
+    assert capsys.readouterr().out == f"{stats}\n"
+    assert main(["stats", str(path), "--json"]) == 0
+    assert RunStats.from_dict(json.loads(capsys.readouterr().out)) == stats
+    assert main(["stats", str(path.with_name("none.lg"))]) == 2
 
 
 def test_a_report_file_is_a_recording_without_steps(tmp_path: Path) -> None:

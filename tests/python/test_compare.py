@@ -84,7 +84,7 @@ def test_reading_needs_no_torch(files: list[str]) -> None:
 import sys
 sys.modules["torch"] = None  # an import of it raises
 from leakguard.cli import main
-for words in (["show", {files[0]!r}], ["diff", *{files!r}], ["explain", "9f31", {files[0]!r}]):
+for words in (["show", {files[0]!r}], ["diff", *{files!r}], ["explain", "9f31", {files[0]!r}], ["stats", {files[0]!r}]):
     assert main(words) == 0
 assert not [name for name in sys.modules if name.startswith(("leakguard._core", "leakguard._native"))]
 """

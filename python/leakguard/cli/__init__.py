@@ -7,10 +7,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakguard.cli import bisect, diff, doctor, explain, run, show
+from leakguard.cli import bisect, diff, doctor, explain, run, show, stats
 from leakguard.report import ReportError, versions
 
-COMMANDS = (run, show, explain, diff, bisect, doctor)
+COMMANDS = (run, show, explain, diff, stats, bisect, doctor)
 
 EPILOG = """\
 examples:
@@ -18,6 +18,7 @@ examples:
   python -m leakguard show report.json             read a saved report again
   python -m leakguard explain 9f31c0a2 report.json read one finding of it
   python -m leakguard diff before.json after.json  compare two runs
+  python -m leakguard stats run.leakguard          peak, steps and call sites of a run
   python -m leakguard bisect train.py              which guarded part of a script leaks
   python -m leakguard doctor                       what can be tracked here, and what is in the way
 

@@ -6,13 +6,15 @@ from leakguard.memory_snapshot import Snapshot, SnapshotDiff
 from leakguard.render.memory_sheets import memory_diff_sheets, memory_sheets
 from leakguard.render.report_diff_sheets import report_diff_sheets
 from leakguard.render.sheet import Sheet
+from leakguard.render.stats_sheets import stats_sheets
 from leakguard.render.step_sheets import diff_sheets, table_sheets
 from leakguard.report_diff import ReportDiff
+from leakguard.run_stats import RunStats
 from leakguard.step_table import StepDiff, StepTable
 
 __all__ = ["Sheeted", "sheets_of"]
 
-Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff | ReportDiff
+Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff | ReportDiff | RunStats
 
 
 def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
@@ -25,4 +27,6 @@ def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
         return memory_diff_sheets(value, folder)
     if isinstance(value, ReportDiff):
         return report_diff_sheets(value, folder)
+    if isinstance(value, RunStats):
+        return stats_sheets(value, folder)
     return diff_sheets(value, folder)
