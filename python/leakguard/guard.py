@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from leakguard import caller, report_file
 from leakguard.capture_file import is_capture_name
 from leakguard.memory_snapshot import Snapshot
+from leakguard.recording import Recording
 from leakguard.report import Report, ReportError, Steps, unwatched
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.torch_import import when_torch_loads
@@ -47,12 +49,11 @@ def watch(
     `modules` give their names to what is allocated in them; the training steps are found without them.
     `detail="ops"` also names the operator that made each block, for several times the cost; a Guard that
     watches already keeps its own detail. `user_code` names installed packages whose lines count as the user's
-    own. `save` is a file: a capture of the
-    run, written as it goes, when the name ends in `.leakguard`, `.lg` or `.sqlite`, and otherwise the report as JSON,
-    written at the end. `{rank}` and `{pid}` in its name are filled in, and under torchrun the rank is added
-    when `{rank}` is not there. `on_exit` says when the report is printed to stderr at the end of the process:
-    `if-problem` (status leak or warning), `always` or `never`. With `wait_for_torch` nothing is imported:
-    watching begins when the program imports torch.
+    own. `save` is a file: a capture of the run, written as it goes, when the name ends in `.leakguard`, `.lg` or
+    `.sqlite`, and otherwise the report as JSON, written at the end. `{rank}` and `{pid}` in its name are filled in, and
+    under torchrun the rank is added when `{rank}` is not there. `on_exit` says when the report is printed to stderr at
+    the end of the process: `if-problem` (status leak or warning), `always` or `never`. With `wait_for_torch` nothing is
+    imported: watching begins when the program imports torch.
 
     A second call while one Guard watches adds its modules to that Guard and returns it. With LEAKGUARD=0 in
     the environment, in forked children of a process that watches, in DataLoader workers and in spawned
@@ -125,6 +126,7 @@ class Guard:
         self._engine: Engine | None = None
         self._failures: list[str] = []
         self._seconds = 0.0
+        self._began = time.time()
         self._process = os.getpid()
         self._last: Report | None = None
         self._last_table = StepTable(steps=Steps())
@@ -266,6 +268,18 @@ class Guard:
         """What memory is in use now: the allocators' own figures, and what made the live blocks. Two of them are
         compared by `earlier.diff(later)`. After `stop()` it is empty."""
         return Snapshot(step=self.step_count) if self._engine is None else self._engine.snapshot()
+
+    def recording(self) -> Recording:
+        """All that is known so far as one value: report, steps, memory in use, the lines of source that findings name.
+        `recording().to_html()` is a page of it. After `stop()` it has report and steps."""
+        report = self.report()
+        recording = Recording(report=report, table=self._last_table if self._last_table.rows else None)
+        if self._engine is not None:
+            try:
+                recording = self._engine.recording(report)
+            except Exception as error:
+                self.failed(error)
+        return replace(recording, began=self._began)
 
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What call sites and modules have more or less at the end of `to_step` than at the end of `from_step`.

@@ -11,10 +11,10 @@ from leakguard.capture_file import is_capture
 from leakguard.capture_reading import read_parts
 from leakguard.memory_snapshot import Snapshot
 from leakguard.records import from_plain, to_plain
-from leakguard.report import Report, load
+from leakguard.report import Finding, Report, load
 from leakguard.step_table import StepDiff, StepTable
 
-__all__ = ["MOST_SITES", "Recording", "SourceLines", "load_recording"]
+__all__ = ["MOST_SITES", "Recording", "SourceLines", "load_recording", "named_places"]
 
 MOST_SITES = 50
 """Call sites whose growth a recording tells."""
@@ -57,6 +57,25 @@ class Recording:
     def from_dict(cls, data: Mapping[str, Any]) -> Recording:
         """The recording that `to_dict` described. Raises RecordError when `data` is none."""
         return from_plain(cls, data)
+
+    def to_html(
+        self, *, before: Recording | None = None, source: bool = True, folder: str | None = None
+    ) -> str:
+        """The recording as one page that needs no other file. With `before` it shows what differs from that earlier
+        recording; without `source` it has no text of the program, for sharing. Paths inside `folder`, by default the
+        working folder, are shown relative to it."""
+        from leakguard.render.html import to_html
+
+        return to_html(self, before=before, source=source, folder=folder)
+
+
+def named_places(finding: Finding) -> tuple[tuple[str, int], ...]:
+    """The (file, line) of the births and holders of a finding, each once, where it is born first."""
+    born = ((place.file, place.line) for place in (finding.allocated_at, *finding.also_born_at))
+    held = ((link.file, link.line) for link in finding.retained_by)
+    return tuple(
+        dict.fromkeys((file, line) for file, line in (*born, *held) if file is not None and line is not None)
+    )
 
 
 def load_recording(path: str | Path) -> Recording:

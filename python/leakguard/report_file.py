@@ -32,19 +32,23 @@ def read(path: str | Path) -> Mapping[str, Any]:
 
 
 def write(path: str | Path, data: Mapping[str, Any]) -> None:
-    """Writes the object as JSON. A reader finds the old file or the new one, never half of it; a link stays a
-    link.
-
-    Where nothing can be put beside the file (a device, a pipe, a mounted file in a closed folder), it is
-    written in place. Raises ReportError when that fails too.
-    """
-    target = _resolved(path)
+    """Writes the object as JSON, whole or not at all. Raises ReportError when it cannot be written."""
     try:
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"  # ASCII: file names need not be valid UTF-8
     except ValueError as error:
         raise ReportError(
             f"{path} cannot be written: the report holds a number that JSON lacks ({error})."
         ) from error
+    write_text(path, text)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes the text as UTF-8. A reader finds the old file or the new one, never half of it; a link stays a link.
+
+    Where nothing can be put beside the file (a device, a pipe, a mounted file in a closed folder), it is
+    written in place. Raises ReportError when that fails too.
+    """
+    target = _resolved(path)
     try:
         if not _replace(target, text):
             target.write_text(text, encoding="utf-8")

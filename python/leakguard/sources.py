@@ -5,8 +5,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 
-from leakguard.recording import SourceLines
-from leakguard.report import Finding, Link, Place
+from leakguard.recording import SourceLines, named_places
+from leakguard.report import Finding
 
 __all__ = ["sources_of"]
 
@@ -21,7 +21,8 @@ def sources_of(findings: Iterable[Finding]) -> tuple[SourceLines, ...]:
     """The lines around the births and holders of `findings`; one piece where places are close together. A file that
     cannot be read is left out."""
     wanted: dict[str, list[int]] = {}
-    for file, line in list(_places(findings))[:MOST_PLACES]:
+    places = dict.fromkeys(place for finding in findings for place in named_places(finding))
+    for file, line in list(places)[:MOST_PLACES]:
         wanted.setdefault(file, []).append(line)
     pieces = []
     for file, lines in wanted.items():
@@ -30,17 +31,6 @@ def sources_of(findings: Iterable[Finding]) -> tuple[SourceLines, ...]:
             shown = tuple(line.rstrip("\r\n")[:LONGEST_LINE] for line in text[first - 1 : last])
             pieces.append(SourceLines(file=file, first=first, lines=shown))
     return tuple(pieces)
-
-
-def _places(findings: Iterable[Finding]) -> dict[tuple[str, int], None]:
-    """Each named place once, in the order of the report."""
-    found: dict[tuple[str, int], None] = {}
-    for finding in findings:
-        places: list[Place | Link] = [finding.allocated_at, *finding.also_born_at, *finding.retained_by]
-        for one in places:
-            if one.file is not None and one.line is not None:
-                found[one.file, one.line] = None
-    return found
 
 
 def _spans(lines: list[int], length: int) -> list[tuple[int, int]]:

@@ -85,7 +85,7 @@ def test_styles_reach_as_far_as_the_words_they_are_for() -> None:
 def test_under_a_rule_where_it_has_been_saved() -> None:
     stream = Stream()
     saved = Path(PROJECT) / "out" / "report.json"
-    print_report(LEAK, stream, title="leakguard, train.py", saved=saved, folder=PROJECT)
+    print_report(LEAK, stream, title="leakguard, train.py", saved=[saved], folder=PROJECT)
     compare("printed", stream.text().rstrip("\n"))
 
 
@@ -107,7 +107,7 @@ def test_a_stream_that_cannot_draw_gets_plain_characters() -> None:
 )
 def test_a_clean_run_in_one_line(report: Report, line: str) -> None:
     stream = Stream()
-    print_line(report, stream, saved=Path(PROJECT) / "r.json", folder=PROJECT)
+    print_line(report, stream, saved=[Path(PROJECT) / "r.json"], folder=PROJECT)
     assert stream.text() == line + "\n"
 
 

@@ -18,8 +18,8 @@ EXIT_LEAK = 3
 
 FAILS = {"leak": ("leak",), "warning": ("leak", "warning"), "never": ()}
 
-USAGE = """leakguard run [-o FILE] [--json FILE] [--fail-on {leak,warning,never}]
-              [--detail {lines,ops}] [--progress] SCRIPT [ARGS...]
+USAGE = """leakguard run [-o FILE] [--json FILE] [--html FILE]
+              [--fail-on {leak,warning,never}] [--detail {lines,ops}] [--progress] SCRIPT [ARGS...]
        leakguard run [...] -m MODULE [ARGS...]"""
 
 EPILOG = """\
@@ -27,6 +27,7 @@ examples:
   python -m leakguard run train.py --epochs 3
   python -m leakguard run -o run.leakguard train.py                           (steps and report, as it goes)
   python -m leakguard run --json report.json --fail-on leak -m package.train
+  python -m leakguard run --html report.html train.py                         (a page to look at)
   torchrun --nproc-per-node 2 -m leakguard run --json report.json train.py    (one report a rank)
 
 exit codes:
@@ -60,6 +61,11 @@ def add_parser(commands: Any) -> None:
         help="write the report as JSON; {rank} and {pid} are filled in, torchrun's rank is added by itself",
     )
     parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page to look at: verdict, steps, findings, live memory; FILE as for --json",
+    )
+    parser.add_argument(
         "--fail-on",
         choices=list(FAILS),
         default="never",
@@ -89,8 +95,10 @@ def execute(options: argparse.Namespace) -> int:
         return 2
     try:
         target.check()
-        file, capture = _files(options)
-        session = Session(target, file, progress=options.progress, detail=options.detail, capture=capture)
+        file, page, capture = _files(options)
+        session = Session(
+            target, file, page=page, progress=options.progress, detail=options.detail, capture=capture
+        )
         ending = session.run()
     except TargetError as error:
         print(f"leakguard: {error}", file=sys.stderr)
@@ -100,8 +108,9 @@ def execute(options: argparse.Namespace) -> int:
     return leave(ending)
 
 
-def _files(options: argparse.Namespace) -> tuple[Path | None, str | None]:
-    """The report's file, and the capture's as it was named. Raises ReportError when one cannot be written."""
+def _files(options: argparse.Namespace) -> tuple[Path | None, Path | None, str | None]:
+    """The files of report and page, and the capture's as it was named. Raises ReportError when one cannot be
+    written."""
     report, capture = options.json, options.output
     if capture is not None and not is_capture_name(capture):
         if report is not None:
@@ -109,7 +118,8 @@ def _files(options: argparse.Namespace) -> tuple[Path | None, str | None]:
                 f"{capture} and {report} cannot both be the report: -o takes a capture, *.leakguard."
             )
         report, capture = capture, None
-    for name in (report, capture):
+    for name in (report, options.html, capture):
         if name is not None:
             report_file.check_writable(report_file.report_path(name))
-    return None if report is None else report_file.report_path(report), capture
+    file, page = (None if name is None else report_file.report_path(name) for name in (report, options.html))
+    return file, page, capture

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
@@ -14,8 +15,9 @@ from leakguard.cli.endings import Ending, release_frames, run_to_end
 from leakguard.cli.progress import Progress
 from leakguard.cli.signals import SignalWatch
 from leakguard.cli.target import Target
+from leakguard.recording import Recording
 from leakguard.report import Report, ReportError, unwatched
-from leakguard.report_file import report_path
+from leakguard.report_file import report_path, write_text
 
 if TYPE_CHECKING:
     from leakguard.guard import Detail
@@ -33,13 +35,16 @@ class Guard(Protocol):
     def report(self) -> Report:
         """The report on what has been seen so far; may be called from a signal handler."""
 
+    def recording(self) -> Recording:
+        """The report with all that a page shows beside it."""
+
     def stop(self) -> None:
         """Ends watching."""
 
 
 class Session:
-    """Runs `target` under watch, and brings the report out on stderr and, when it is given, to `file`. The guard
-    writes the file of the pattern `capture` as the run goes.
+    """Runs `target` under watch, and brings the report out on stderr and, where they are given, to `file` and as a page
+    to `page`. The guard writes the file of the pattern `capture` as the run goes.
 
     No failure in here reaches the script: it is told in the report instead.
     """
@@ -49,6 +54,7 @@ class Session:
         target: Target,
         file: Path | None,
         *,
+        page: Path | None = None,
         progress: bool = False,
         detail: Detail = "lines",
         capture: str | None = None,
@@ -56,6 +62,7 @@ class Session:
         self.status: str | None = None
         self._target = target
         self._file = file
+        self._page = page
         self._capture = capture
         self._wants_progress = progress
         self._detail = detail
@@ -85,7 +92,7 @@ class Session:
     def _run_unwatched(self) -> Ending:
         ending = run_to_end(self._target.run)
         if os.getpid() == self._owner:
-            self._save(unwatched(*SWITCHED_OFF))
+            self._save(Recording(report=unwatched(*SWITCHED_OFF)))
         return ending
 
     def _begin(self) -> None:
@@ -105,40 +112,54 @@ class Session:
     def _finish(self) -> None:
         if self._progress is not None:
             self._progress.stop()
-        report = self._make_report()
-        self.status = report.status
-        self._save(report)
-        self._show(report)
+        recording = self._make_recording()
+        self.status = recording.report.status
+        import_path, sys.path[:] = list(sys.path), self._import_path
+        try:
+            self._save(recording)
+            self._show(recording.report)
+        finally:
+            sys.path[:] = import_path
         if self._guard is not None:
             with contextlib.suppress(Exception):  # the process ends: there is nothing left to protect
                 self._guard.stop()
 
-    def _make_report(self) -> Report:
+    def _make_recording(self) -> Recording:
         if self._guard is not None:
             try:
-                return _with_memory(self._guard.report)
+                if self._page is None:
+                    return Recording(report=_with_memory(self._guard.report))
+                return replace(_with_memory(self._guard.recording), command=self._target.command)
             except KeyboardInterrupt:
-                return unwatched(*INTERRUPTED)
+                return Recording(report=unwatched(*INTERRUPTED))
             except Exception as error:
                 self._fault = _named(error)
-        return unwatched(f"leakguard itself failed: {self._fault}", FAILED_NEXT, failures=1)
+        report = unwatched(f"leakguard itself failed: {self._fault}", FAILED_NEXT, failures=1)
+        return Recording(report=report)
 
-    def _save(self, report: Report) -> None:
-        file = self._file
-        if file is None:
-            return
+    def _save(self, recording: Recording) -> None:
+        if (file := self._file) is not None:
+            self._file = self._written(file, lambda: recording.report.save(file))
+        if (page := self._page) is not None:
+            self._page = self._written(page, lambda: write_text(page, recording.to_html(folder=self._folder)))
+
+    def _written(self, path: Path, write: Callable[[], None]) -> Path | None:
+        """`path` when it has been written; else the reason is told."""
         try:
-            _with_memory(lambda: report.save(file))
+            _with_memory(write)
         except ReportError as error:
-            self._file = None
             print(f"leakguard: {error}", file=self._stderr)
+        except Exception as error:
+            print(f"leakguard: {path} was not written: {_named(error)}", file=self._stderr)
+        else:
+            return path
+        return None
 
     def _show(self, report: Report) -> None:
         """The script may have left a closed stream, modules of our names, or no memory: then fewer words
         do."""
         with contextlib.suppress(Exception):
             sys.stdout.flush()
-        import_path, sys.path[:] = list(sys.path), self._import_path
         try:
             with _fresh(self._stderr) as stream:
                 try:
@@ -147,11 +168,10 @@ class Session:
                     print(f"{report.status.upper()}  {report.why}\nnext  {report.next}", file=stream)
         except (OSError, ValueError):
             return  # nobody can read it
-        finally:
-            sys.path[:] = import_path
 
-    def _saved(self) -> Path | None:
-        return self._file or (None if self._capture is None else report_path(self._capture))
+    def _saved(self) -> list[Path]:
+        capture = None if self._capture is None else report_path(self._capture)
+        return [path for path in (self._file or capture, self._page) if path is not None]
 
     def _print(self, report: Report, stream: TextIO) -> None:
         from leakguard.render.text import print_line, print_report

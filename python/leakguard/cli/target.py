@@ -10,6 +10,7 @@ import builtins
 import importlib.util
 import io
 import os
+import shlex
 import sys
 import types
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ class Target:
     name: str
     arguments: tuple[str, ...]
     is_module: bool = False
+
+    @property
+    def command(self) -> str:
+        """What was asked for, as one would type it."""
+        return shlex.join([*(["-m"] if self.is_module else []), self.name, *self.arguments])
 
     def check(self) -> None:
         """Raises TargetError when the script is not there. A module shows only when it is looked for."""

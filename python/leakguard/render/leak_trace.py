@@ -13,7 +13,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from leakguard.render.page import Page, Row
+from leakguard.render.paper import Paper, Row
 from leakguard.render.wording import Names, shorten, visible, words
 from leakguard.report import Example, Finding, Link
 from leakguard.units import format_bytes
@@ -25,9 +25,9 @@ OTHERS_SHOWN = 3
 
 
 class LeakTrace:
-    """Writes one finding on a page."""
+    """Writes one finding on paper."""
 
-    def __init__(self, page: Page, finding: Finding, folder: str | None) -> None:
+    def __init__(self, page: Paper, finding: Finding, folder: str | None) -> None:
         self._page = page
         self._finding = finding
         self._names = Names(finding, folder)

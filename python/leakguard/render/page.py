@@ -14,6 +14,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from leakguard.render.paper import Row
+
 NARROWEST, WIDEST = 40, 120
 LEAST_COLUMN = 24
 GAP = "   "
@@ -32,14 +34,6 @@ class Glyphs:
 
 
 ASCII = Glyphs(first="+", middle="|", last="`", only="-", bar="|", rule="-")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One reference of a tree: what it is, and in parts what it leads to."""
-
-    left: Text
-    right: Sequence[Text] = ()
 
 
 class Page:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -17,8 +18,9 @@ from rich.text import Text
 
 from leakguard.render.leak_trace import DIM, INDENT, LeakTrace
 from leakguard.render.page import ASCII, Glyphs, Page
+from leakguard.render.paper import Paper
 from leakguard.render.wording import short_path, words
-from leakguard.report import DeviceUsage, Finding, Lost, Report, Steps, is_leak, is_warning
+from leakguard.report import Advice, DeviceUsage, Finding, Lost, Report, Steps, is_leak, is_warning
 from leakguard.units import format_bytes, format_share
 
 STATUS_STYLE = {
@@ -54,7 +56,7 @@ def print_report(
     file: TextIO,
     *,
     title: str | None = None,
-    saved: Path | None = None,
+    saved: Sequence[Path] = (),
     folder: str | None = None,
 ) -> None:
     """Prints the whole report to `file`, in colour where that is a terminal: under a rule with `title` and
@@ -66,14 +68,16 @@ def print_report(
     if title is not None:
         page.rule(words(title))
     write_report(page, report, folder)
-    if saved is not None:
-        page.labelled(Text("saved", DIM), Text(short_path(str(saved), folder), DIM), INDENT)
+    for number, path in enumerate(saved):
+        page.labelled(Text("" if number else "saved", DIM), Text(short_path(str(path), folder), DIM), INDENT)
     whole = Text("\n").join(page.lines)  # printed at once: other ranks print to the same terminal
     fit = fit_for(encoding, whole.plain)
     console.print(whole if fit == whole.plain else Text(fit))
 
 
-def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folder: str | None = None) -> None:
+def print_line(
+    report: Report, file: TextIO, *, saved: Sequence[Path] = (), folder: str | None = None
+) -> None:
     """Prints a report in one sentence, for when nobody wants to read more."""
     peaks = [
         f"{format_bytes(one.peak_bytes)} on {words(one.device)}" for one in report.devices if one.peak_bytes
@@ -81,14 +85,15 @@ def print_line(report: Report, file: TextIO, *, saved: Path | None = None, folde
     parts = [count_steps(report.steps)]
     if peaks:
         parts.append(f"peak {', '.join(peaks)}")
-    if saved is not None:
-        parts.append(f"saved {short_path(str(saved), folder or working_folder())}")
+    if saved:
+        places = [short_path(str(path), folder or working_folder()) for path in saved]
+        parts.append(f"saved {', '.join(places)}")
     rest = Text(fit_for(getattr(file, "encoding", None), f", {'; '.join(parts)}"))
     line = Text("leakguard: ").append(report.status, STATUS_STYLE[report.status]).append_text(rest)
     Console(file=file, highlight=False, soft_wrap=True).print(line)
 
 
-def write_report(page: Page, report: Report, folder: str | None) -> None:
+def write_report(page: Paper, report: Report, folder: str | None) -> None:
     """Writes the whole report on the page."""
     write_verdict(page, report, counted_findings(report))
     write_details(page, report, folder)
@@ -99,34 +104,25 @@ def counted_findings(report: Report) -> list[Finding]:
     return [finding for finding in report.findings if is_leak(finding) or is_warning(finding)]
 
 
-def write_details(page: Page, report: Report, folder: str | None) -> None:
+def write_details(page: Paper, report: Report, folder: str | None) -> None:
     """Writes what stands below the verdict."""
     counted = counted_findings(report)
-    settled = [finding for finding in report.findings if finding not in counted]
     for number, finding in enumerate(counted, 1):
         page.blank()
         if len(counted) > 1:
             page.labelled(Text(f"{number} of {len(counted)}"), Text(words(finding.title), "bold"), INDENT)
-        if finding.why and finding.why != report.why:
-            page.labelled(Text("why", DIM), Text(words(finding.why)), INDENT)
-        if finding.fix and finding.fix != report.next:
-            page.labelled(Text("fix", DIM), Text(words(finding.fix)), INDENT)
-        LeakTrace(page, finding, folder).write()
+        write_finding(page, finding, report, folder)
     page.blank()
-    for number, finding in enumerate(settled):
-        page.flow(Text("" if number else "also seen", DIM), settled_parts(finding), INDENT)
+    write_settled(page, settled_findings(report))
     page.blank()
-    for number, advice in enumerate(report.advice):
-        saves = f" (saves {format_bytes(advice.saves_bytes)})" if advice.saves_bytes else ""
-        text = Text(f"{words(advice.topic)}: {words(advice.text)}{saves}")
-        page.labelled(Text("" if number else "advice", DIM), text, INDENT)
+    write_advice(page, report.advice)
     page.blank()
     write_devices(page, report.devices)
     page.blank()
     write_footer(page, report)
 
 
-def write_verdict(page: Page, report: Report, counted: list[Finding]) -> None:
+def write_verdict(page: Paper, report: Report, counted: list[Finding]) -> None:
     """The three lines that matter."""
     name = report.status.upper()
     indent = max(len(name), len("next")) + 2
@@ -148,13 +144,42 @@ def verdict_of(report: Report, counted: list[Finding]) -> tuple[str, str, str]:
     return head, why, words(report.next)
 
 
+def settled_findings(report: Report) -> list[Finding]:
+    """Those that are no cause for alarm."""
+    counted = counted_findings(report)
+    return [finding for finding in report.findings if finding not in counted]
+
+
+def write_finding(page: Paper, finding: Finding, report: Report, folder: str | None) -> None:
+    """Why, fix and leak trace of one finding; what the verdict has said already is not said again."""
+    if finding.why and finding.why != report.why:
+        page.labelled(Text("why", DIM), Text(words(finding.why)), INDENT)
+    if finding.fix and finding.fix != report.next:
+        page.labelled(Text("fix", DIM), Text(words(finding.fix)), INDENT)
+    LeakTrace(page, finding, folder).write()
+
+
+def write_settled(page: Paper, settled: Sequence[Finding]) -> None:
+    """One row for each finding that is no cause for alarm."""
+    for number, finding in enumerate(settled):
+        page.flow(Text("" if number else "also seen", DIM), settled_parts(finding), INDENT)
+
+
+def write_advice(page: Paper, advice: Sequence[Advice]) -> None:
+    """One row for each thing that would save memory."""
+    for number, one in enumerate(advice):
+        saves = f" (saves {format_bytes(one.saves_bytes)})" if one.saves_bytes else ""
+        text = Text(f"{words(one.topic)}: {words(one.text)}{saves}")
+        page.labelled(Text("" if number else "advice", DIM), text, INDENT)
+
+
 def settled_parts(finding: Finding) -> list[Text]:
     """A finding that is no cause for alarm, in a line: a known resident, or a holder that is at its limit."""
     kind = finding.verdict.replace("-", " ")
     return [Text(words(finding.title)), Text(f"{kind}, {format_bytes(finding.bytes)}", DIM)]
 
 
-def write_devices(page: Page, devices: tuple[DeviceUsage, ...]) -> None:
+def write_devices(page: Paper, devices: tuple[DeviceUsage, ...]) -> None:
     """A table of the devices and the columns of which anything is known."""
     columns = ("allocated", "reserved", "peak", "a step", "fragmented", "outside torch")
     cells = {words(one.device): _usage(one) for one in devices}
@@ -164,7 +189,7 @@ def write_devices(page: Page, devices: tuple[DeviceUsage, ...]) -> None:
         page.table(["device", *(columns[number] for number in known)], rows)
 
 
-def write_footer(page: Page, report: Report) -> None:
+def write_footer(page: Paper, report: Report) -> None:
     """What the verdict stands on: the steps, what was lost, what watching has cost, versions."""
     missed = missed_parts(report.lost)
     if missed:

@@ -38,6 +38,12 @@ class FakeGuard:
         status = status_of(findings, steps)
         return Report(status=status, why="the reason", next="the fix", steps=steps, findings=tuple(findings))
 
+    def recording(self):
+        from leakguard.recording import Recording
+
+        note("recording")
+        return Recording(report=self.report(), command="what the guard thinks", began=1.0)
+
     def progress(self):
         return "step 7"
 
