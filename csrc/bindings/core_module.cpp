@@ -153,7 +153,7 @@ void bindLedger(py::module_& m) {
         std::sort(groups.begin(), groups.end());
         py::list blocks;
         for (const Block& block : ledger().sample(groups, most, since)) {
-          blocks.append(py::make_tuple(block.group, block.address));
+          blocks.append(py::make_tuple(block.group, block.address, block.requested));
         }
         return blocks;
       },

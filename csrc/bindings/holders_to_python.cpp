@@ -59,6 +59,7 @@ py::dict toPython(const OwnerChain& chain) {
   out["retained_by"] = links;
   out["holder"] = chain.holder;
   out["container"] = toPython(chain.container);
+  out["owner_resets"] = chain.owner_resets;
   out["retained_bytes"] = chain.retained_bytes;
   return out;
 }

@@ -146,7 +146,9 @@ std::optional<Evidence> judgeSurvivors(
   }
   const uint32_t to = newest - Growth::kTail;
   const double spacing = (survivors.last - survivors.first) / (survivors.birthSteps - 1.0);
-  const double usual = std::max<double>(3 * spacing + 2, longestDistance(survivors.windows));
+  // Births at even distances are over after one more of them; those of chance may well keep away for longer.
+  const double longest = longestDistance(survivors.windows);
+  const double usual = std::max(longest, std::min(3 * spacing, longest + spacing) + 2);
   if (to - survivors.last > usual || !spread(survivors, to)) {
     return std::nullopt;
   }

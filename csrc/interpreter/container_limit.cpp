@@ -1,9 +1,11 @@
 #include "interpreter/container_limit.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "interpreter/cpython_layout.h"
+#include "interpreter/numpy_array.h"
 #include "interpreter/reference_name.h"
 
 namespace leakguard {
@@ -84,6 +86,14 @@ std::int64_t cacheLength(PyObject* cache) {
   return 0;
 }
 
+Py_ssize_t emptyPlacesAtEnd(PyObject* list) {
+  Py_ssize_t empty = 0;
+  while (empty < PyList_GET_SIZE(list) && PyList_GET_ITEM(list, PyList_GET_SIZE(list) - empty - 1) == Py_None) {
+    empty++;
+  }
+  return empty;
+}
+
 } // namespace
 
 std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* owner) {
@@ -92,7 +102,10 @@ std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* own
   }
   HolderContainer container{shortTypeName(Py_TYPE(object)), 0, std::nullopt};
   if (PyList_Check(object)) {
-    container.length = PyList_GET_SIZE(object);
+    container.length = PyList_GET_SIZE(object) - emptyPlacesAtEnd(object);
+    if (container.length + 1 < PyList_GET_SIZE(object)) { // one None may well be an item
+      container.limit = PyList_GET_SIZE(object);
+    }
   } else if (PyDict_Check(object)) {
     container.length = PyDict_GET_SIZE(object);
   } else if (PyAnySet_Check(object)) {
@@ -113,6 +126,35 @@ std::optional<HolderContainer> describeContainer(PyObject* object, PyObject* own
     return std::nullopt;
   }
   return container;
+}
+
+std::optional<HolderContainer> describeReplaced(PyObject* object) {
+  if (object != nullptr && PyTuple_Check(object)) {
+    return HolderContainer{shortTypeName(Py_TYPE(object)), PyTuple_GET_SIZE(object), std::nullopt};
+  }
+  if (object != nullptr && isNumpyArray(Py_TYPE(object))) {
+    const auto items = itemsOfArray(object);
+    const auto empty =
+        std::count_if(items.begin(), items.end(), [](PyObject* item) { return !item || item == Py_None; });
+    const auto size = static_cast<std::int64_t>(items.size());
+    HolderContainer container{shortTypeName(Py_TYPE(object)), size - empty, std::nullopt};
+    if (empty > 0) {
+      container.limit = size;
+    }
+    return container;
+  }
+  return std::nullopt;
+}
+
+bool hasMethods(PyObject* object, std::initializer_list<const char*> names) {
+  return object != nullptr && std::all_of(names.begin(), names.end(), [&](const char* name) {
+           for (PyTypeObject* type = Py_TYPE(object); type; type = type->tp_base) {
+             if (lookUp(lg_type_dict(type), name) != nullptr) {
+               return true;
+             }
+           }
+           return false;
+         });
 }
 
 } // namespace leakguard

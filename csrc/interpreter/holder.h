@@ -52,6 +52,7 @@ struct OwnerChain {
   std::vector<HolderLink> links;
   std::size_t holder = 0; // index in links: what would have to let go
   std::optional<HolderContainer> container; // the holder, when it is one
+  bool owner_resets = false; // the object whose attribute the holder is has methods update and reset
   std::uint64_t retained_bytes = 0; // storage bytes that only this holder keeps
 };
 

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "interpreter/numpy_array.h"
+
 namespace leakguard {
 
 // Note [The accounting must close]
@@ -21,15 +23,6 @@ bool isNamed(PyTypeObject* type, const char* name) {
   return std::strcmp(type->tp_name, name) == 0;
 }
 
-bool isNumpyArray(PyTypeObject* type) {
-  for (; type; type = type->tp_base) {
-    if (isNamed(type, "numpy.ndarray")) {
-      return true;
-    }
-  }
-  return false;
-}
-
 template <class Use>
 void eachObjectMember(PyTypeObject* type, const Use& use) {
   for (; type; type = type->tp_base) {
@@ -44,39 +37,6 @@ void eachObjectMember(PyTypeObject* type, const Use& use) {
 int toSink(PyObject* object, void* sink) {
   static_cast<EdgeSink*>(sink)->object(object);
   return 0;
-}
-
-// The public head of numpy's array, which every release since 1.7 keeps.
-struct NumpyArray {
-  PyObject_HEAD char* data;
-  int dimension_count;
-  Py_ssize_t* dimensions;
-  Py_ssize_t* strides;
-  PyObject* base;
-  PyObject* descr;
-  int flags;
-};
-constexpr int kContiguous = 0x1 | 0x2;
-constexpr int kOwnsData = 0x4;
-
-// PyArray_Descr: the type object, then kind and type characters.
-bool holdsObjects(const NumpyArray& array) {
-  return array.descr && reinterpret_cast<char*>(array.descr)[sizeof(PyObject) + sizeof(void*)] == 'O';
-}
-
-void showNumpyArray(PyObject* object, EdgeSink& sink) {
-  const auto& array = *reinterpret_cast<NumpyArray*>(object);
-  sink.object(array.base);
-  if (!holdsObjects(array) || !(array.flags & kContiguous) || !(array.flags & kOwnsData)) {
-    return;
-  }
-  Py_ssize_t count = 1;
-  for (int i = 0; i < array.dimension_count; i++) {
-    count *= array.dimensions[i];
-  }
-  for (Py_ssize_t i = 0; i < count; i++) {
-    sink.object(reinterpret_cast<PyObject**>(array.data)[i]);
-  }
 }
 
 } // namespace
@@ -153,7 +113,10 @@ void ObjectReferences::show(PyObject* object, EdgeSink& sink) {
       lg_visit_code(object, toSink, &sink);
       break;
     case Rule::NumpyArray:
-      showNumpyArray(object, sink);
+      sink.object(baseOfArray(object));
+      for (PyObject* item : itemsOfArray(object)) {
+        sink.object(item);
+      }
       break;
     case Rule::Members:
       eachObjectMember(type, [&](const PyMemberDef& member) {

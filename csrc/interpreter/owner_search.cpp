@@ -214,10 +214,13 @@ int OwnerSearch::groupOf(std::size_t suspect) const {
   return suspect < query_.groups.size() ? query_.groups[suspect] : -1 - static_cast<int>(suspect);
 }
 
-// The holder is what would have to let go: the container that most suspects of a group hang in, the innermost of such;
-// without a container, what the last name before the autograd graph stands for.
+// The holder is what would have to let go: the container that most suspects of a group hang in, the innermost of such.
+// Where the ways of as many go on together behind it (an item of it is the newest of records that refer to one another,
+// or an object with an attribute for each step), it is the last thing that they share. Without anything to share it is
+// what the last name before the autograd graph stands for.
 void OwnerSearch::chooseHolders(std::size_t round) {
   std::map<std::pair<int, NodeId>, int> uses;
+  std::map<std::pair<int, NodeId>, int> passes;
   std::map<int, int> group_sizes;
   for (std::size_t i = 0; i < owners_.size(); i++) {
     if (owners_[i].size() <= round) {
@@ -227,6 +230,9 @@ void OwnerSearch::chooseHolders(std::size_t round) {
     const Owner& owner = owners_[i][round];
     for (std::size_t k : containersOn(owner, true)) {
       uses[{groupOf(i), owner.links[k].node}]++;
+    }
+    for (std::size_t k = 0; !owner.links.empty() && k <= lastNameBeforeGraph(owner.links); k++) {
+      passes[{groupOf(i), owner.links[k].entered}]++;
     }
   }
   for (std::size_t i = 0; i < owners_.size(); i++) {
@@ -243,6 +249,16 @@ void OwnerSearch::chooseHolders(std::size_t round) {
       }
       most = shared;
       owner.holder = k;
+    }
+    int passing = std::max(most, 2);
+    const std::size_t end = owner.links.empty() ? 0 : lastNameBeforeGraph(owner.links) + 1;
+    for (std::size_t k = most > 1 ? owner.holder + 1 : 0; k < end; k++) {
+      const int shared = passes[{groupOf(i), owner.links[k].entered}];
+      const bool tensor = most > 0 && walk_.kindOf(owner.links[k].node) >= kFirstForeign;
+      if (shared >= passing && !tensor) {
+        passing = shared;
+        owner.holder = k;
+      }
     }
   }
 }
@@ -291,7 +307,12 @@ OwnerChain OwnerSearch::describe(const Owner& owner) const {
   }
   if (!owner.links.empty()) {
     PyObject* before = owner.holder > 0 ? walk_.objectAt(owner.links[owner.holder - 1].node) : nullptr;
-    out.container = describeContainer(walk_.objectAt(owner.links[owner.holder].node), before);
+    PyObject* holder = walk_.objectAt(owner.links[owner.holder].node);
+    out.container = describeContainer(holder, before);
+    out.owner_resets = hasMethods(before, {"update", "reset"});
+    if (!out.container && owner.holder + 1 < owner.links.size() && isItem(owner.links[owner.holder + 1].edge)) {
+      out.container = describeReplaced(holder);
+    }
   }
   return out;
 }

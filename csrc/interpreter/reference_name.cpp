@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "interpreter/numpy_array.h"
+
 namespace leakguard {
 
 const char* wordOf(Edge edge) noexcept {
@@ -223,6 +225,9 @@ ReferenceName byBuiltinType(PyObject* from, PyObject* to) {
   }
   if (PyTraceBack_Check(from)) {
     return {Edge::Traceback};
+  }
+  if (isNumpyArray(type)) {
+    return {baseOfArray(from) == to ? Edge::Base : Edge::Item};
   }
   if (isNamed(type, "functools.partial")) {
     auto name = inMembers(from, to);

@@ -32,8 +32,9 @@ def blocks() -> list[_Block]: ...
 def live_range(device: str) -> tuple[int, int]:
     """Lowest and highest live bytes since the last mark of a Watch."""
 
-def sample_blocks(groups: list[int], most: int, since: BirthMark | None = None) -> list[tuple[int, int]]:
-    """(group, address) of at most `most` live blocks of each group, born after `since`, spread over their births."""
+def sample_blocks(groups: list[int], most: int, since: BirthMark | None = None) -> list[tuple[int, int, int]]:
+    """(group, address, requested bytes) of at most `most` live blocks of each group, born after `since`, spread over
+    their births."""
 
 def survivors(marks: list[BirthMark]) -> list[tuple[int, int, int, int]]:
     """(index of the last mark before their birth, group, live blocks, live bytes). Oldest mark first."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from leakguard.held import Held
-from leakguard.report import Place
+from leakguard.report import Link, Place
 
 __all__ = ["Cause", "CausesError", "cause_of", "facts_of", "load_causes"]
 
@@ -28,12 +28,13 @@ class CausesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One known cause. `when` maps names of facts to what they must be: a value, or a list with one of its values."""
+    """One known cause. `when` has patterns, of which one must fit: each maps names of facts to what they must be, a
+    value or a list with one of its values."""
 
     slug: str
     explanation: str = ""
     fix: str | None = None
-    when: Mapping[str, Any] | None = None
+    when: tuple[Mapping[str, Any], ...] = ()
 
 
 LAST_EXCEPTION = ("sys.last_exc", "sys.last_value", "sys.last_traceback")
@@ -51,7 +52,7 @@ FACTS = {
     "root": "kind of root: module global, local, native reference, ...",
     "edge": "kind of the reference that would have to let go",
     "holder": "type of the object it leads to: Tensor, list, ...",
-    "container": "list, dict, deque, lru_cache, ... when the holder grows by itself, else absent",
+    "container": "list, dict, deque, lru_cache, ... when the holder grows by itself, else none",
     "edges": "kinds of the references from root to tensor; one of them",
     "names": "names on the way, as the user wrote them; one of them",
     "types": "types on the way; one of them",
@@ -62,7 +63,11 @@ FACTS = {
     "context": "whether the tensor is an attribute of a custom autograd Function's context",
     "source": "how the steps were found: explicit, optimizer, backward (no optimizer) or forward (no backward pass)",
     "scalar": "whether the holder's tensor has one element",
+    "retained": "whether most backward passes kept their graph (retain_graph=True)",
+    "resets": "whether the holder is an attribute of an object with methods update and reset, as metrics have",
     "regrown": "whether one tensor is replaced by a larger one again and again",
+    "optimizer": "whether the holder keeps a whole optimizer, on the way to the tensor",
+    "chained": "whether many references of one name lead from one object to the next",
     "view": "whether the tensor found is much smaller than the memory it keeps",
 }
 
@@ -71,23 +76,21 @@ def cause_of(
     held: Held | None,
     place: Place,
     verdict: str,
-    block_bytes: float = 0.0,
     regrown: bool = False,
+    retained: bool = False,
     source: str | None = None,
 ) -> Cause:
-    """The first cause whose pattern fits. `block_bytes` is what one of the blocks takes."""
+    """The first cause whose pattern fits."""
     if held is None:
         return UNKNOWN
-    facts = facts_of(held, place, verdict, block_bytes) | {"regrown": regrown, "source": source}
+    facts = facts_of(held, place, verdict) | {"regrown": regrown, "retained": retained, "source": source}
     for cause in _all_causes(os.environ.get("LEAKGUARD_CAUSES")):
-        if cause.when is not None and all(
-            _fits(facts.get(name), wanted) for name, wanted in cause.when.items()
-        ):
+        if any(all(_fits(facts.get(name), wanted) for name, wanted in when.items()) for when in cause.when):
             return cause
     return UNKNOWN
 
 
-def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -> dict[str, Any]:
+def facts_of(held: Held, place: Place, verdict: str) -> dict[str, Any]:
     """What a pattern may ask of a finding."""
     links = held.links
     holder = links[min(held.holder, len(links) - 1)] if links else None
@@ -104,7 +107,7 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
         "root": held.root_kind,
         "edge": holder.edge if holder else None,
         "holder": holder_words[0] if holder_words else None,
-        "container": held.container.type if held.container else None,
+        "container": held.container.type if held.container else "none",
         "edges": edges,
         "names": {link.name for link in links},
         "types": {word for words in types for word in words[:2]},
@@ -119,7 +122,10 @@ def facts_of(held: Held, place: Place, verdict: str, block_bytes: float = 0.0) -
             for before, link in pairwise(links)
         ),
         "scalar": "[]" in holder_words or "[1]" in holder_words,
-        "view": _is_small_part(held, block_bytes),
+        "resets": held.owner_resets,
+        "optimizer": any(link.edge == "attribute" and _is_optimizer_table(link) for link in after),
+        "chained": any(link.edge == "attribute" and " x " in (link.type or "") for link in links),
+        "view": _is_small_part(held),
     }
 
 
@@ -128,13 +134,20 @@ def _words(kind: str | None) -> list[str]:
     return (kind or "").replace(",", " ").split()
 
 
-def _is_small_part(held: Held, block_bytes: float) -> bool:
+def _is_optimizer_table(link: Link) -> bool:
+    """As torch.optim.Optimizer has them."""
+    kind = link.type or ""
+    return (link.name == "param_groups" and kind.startswith("list")) or (
+        link.name == "state" and kind.startswith("defaultdict")
+    )
+
+
+def _is_small_part(held: Held) -> bool:
     example = held.example
     if example is None:
         return False
-    return (
-        2 * math.prod(example.shape) * ITEM_BYTES.get(example.dtype, 4) < block_bytes - 512
-    )  # less than rounding
+    part = math.prod(example.shape) * ITEM_BYTES.get(example.dtype, 4)
+    return 2 * part < held.block_bytes - 512  # small blocks are not worth a word
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -159,11 +172,11 @@ def load_causes(path: Path) -> tuple[Cause, ...]:
         raise CausesError(f"{path} cannot be read as causes: it has no [[cause]] tables")
     causes = []
     for number, entry in enumerate(entries, 1):
-        unknown = set(entry) - {"slug", "explanation", "fix", "when"} | set(entry.get("when", {})) - set(
-            FACTS
-        )
+        when = entry.pop("when", [])
+        patterns = tuple(when if isinstance(when, list) else [when])
+        unknown = set(entry) - {"slug", "explanation", "fix"} | set().union(*patterns) - set(FACTS)
         if unknown or "slug" not in entry:
             what = f"does not know {', '.join(sorted(unknown))}" if unknown else "has no slug"
             raise CausesError(f"{path}: cause {number} {what}; a pattern may ask for {', '.join(FACTS)}")
-        causes.append(Cause(**entry))
+        causes.append(Cause(**entry, when=patterns))
     return tuple(causes)

@@ -272,6 +272,7 @@ class Engine:
         base = self._watch.base
         set_aside = self._set_aside({group for group, *_ in evidence})
         residents = self._resident_groups({group: blocks for group, _, _, _, blocks, *_ in evidence})
+        calls = self._steps.backward_calls
         growing = []
         for group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ in evidence:
             site = site_of(group)
@@ -295,6 +296,7 @@ class Engine:
                     bytes_per_step=bytes_per_step * ratio,
                     held=self._holders.held(group),
                     resident=residents.get(group),
+                    retained=calls.mostly_retained,
                     regrown=regrown,
                 )
             )
@@ -317,7 +319,7 @@ class Engine:
         if not residents:
             return {}
         names: dict[int, list[str | None]] = {}
-        for group, address in core.sample_blocks(sorted(blocks), RESIDENT_SAMPLES):
+        for group, address, _ in core.sample_blocks(sorted(blocks), RESIDENT_SAMPLES):
             names.setdefault(group, []).append(residents.get(address))
         return {
             group: name

@@ -34,6 +34,7 @@ class Growing:
     bytes_per_step: float
     held: Held | None = None
     resident: str | None = None  # the library's workspace that these blocks are
+    retained: bool = False  # most backward passes kept their graph
     regrown: bool = False  # few blocks, each larger than the one that it replaces
 
 
@@ -77,7 +78,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     bytes_now = sum(group.bytes for group in cluster)
     # Where one of the blocks is reached through a graph, the graph is why all of them stay.
     telling = next((group.held for group in cluster if group.held and group.held.keeps_graph), held)
-    cause = cause_of(telling, place, verdict, lead.bytes / max(lead.blocks, 1), lead.regrown, steps.source)
+    cause = cause_of(telling, place, verdict, lead.regrown, lead.retained, steps.source)
     return Finding(
         fingerprint=fingerprint(
             held.root_kind if held else "", held.links if held else (), place.function, place.expression

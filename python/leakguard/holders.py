@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -70,13 +71,13 @@ class HolderSearch:
         samples = core.sample_blocks(list(groups), SAMPLES, self._since)
         if samples:
             found = core.find_holders(
-                [address for _, address in samples], [group for group, _ in samples], own_frames()
+                [address for _, address, _ in samples], [group for group, _, _ in samples], own_frames()
             )
-            answers: dict[int, list[dict[str, Any]]] = {}
-            for (group, _), suspect in zip(samples, found["suspects"], strict=True):
-                answers.setdefault(group, []).append(suspect)
-            for group, suspects in answers.items():
-                answer = _common(suspects, step)
+            answers: dict[int, list[Held]] = {}
+            for (group, _, size), suspect in zip(samples, found["suspects"], strict=True):
+                answers.setdefault(group, []).append(replace(held_of(suspect, step), block_bytes=size))
+            for group, of_group in answers.items():
+                answer = _common(of_group)
                 old = self._held.get(group)
                 if in_loop or old is None or answer.status in HOLDING or old.status not in HOLDING:
                     self._held[group] = answer
@@ -87,12 +88,11 @@ class HolderSearch:
         return self._held.get(group)
 
 
-def _common(suspects: Sequence[dict[str, Any]], step: int) -> Held:
+def _common(answers: Sequence[Held]) -> Held:
     """The answer that most samples share; a sample in the middle of its life stands for the rest.
 
     One line makes a result and what its graph saves: the sample that is reached through the graph tells more.
     """
-    answers = [held_of(suspect, step) for suspect in suspects]
     counts: dict[tuple[object, ...], int] = {}
     for answer in answers:
         counts[answer.key] = counts.get(answer.key, 0) + 1
@@ -133,6 +133,7 @@ def held_of(suspect: dict[str, Any], step: int) -> Held:
             shape=tuple(example["shape"]), dtype=example["dtype"], requires_grad=example["requires_grad"]
         ),
         seen_at=step,
+        owner_resets=suspect["owner_resets"],
     )
 
 

@@ -47,6 +47,11 @@ class BackwardCalls:
     all: int = 0
     retained: int = 0
 
+    @property
+    def mostly_retained(self) -> bool:
+        """Whether graphs are kept as a rule, and not now and then."""
+        return self.retained >= ENOUGH_CALLS and 2 * self.retained >= self.all
+
 
 def cache_advice(state: CacheState) -> tuple[Advice, ...]:
     """All there is to be said of one device."""

@@ -240,6 +240,22 @@ TEST_CASE("a plateau: growth that has ended") {
   }
 }
 
+TEST_CASE("births at even distances are over when the next one is well overdue") {
+  // A layer is thawed every 15 steps, and gets its gradients and optimizer state; ten of them, until step 150.
+  for (const uint32_t distance : {5U, 15U, 40U}) {
+    ScriptedRun run;
+    for (uint32_t step = 0; step < 10 * distance; ++step) {
+      if (step % distance == distance - 1) {
+        run.allocate(kLeak);
+      }
+      run.endStep();
+    }
+    INFO("distance " << distance);
+    constexpr uint32_t kMostBetweenLooks = 16;
+    requireNeverGrowsAfter(run, 2 * distance + 4 + kMostBetweenLooks, 4 * distance + 40);
+  }
+}
+
 TEST_CASE("a cache that warms up with fewer and fewer new entries") {
   // One of n shapes a step, drawn at random, is kept at first sight: the coupon collector.
   for (const uint32_t shapes : {8U, 20U, 40U}) {

@@ -99,3 +99,85 @@ def test_group_finds_the_container_all_have_in_common() -> None:
     assert [suspect["container"]["length"] for suspect in alone] == [1, 1, 1]
     assert [suspect["container"]["length"] for suspect in together] == [3, 3, 3]
     assert [suspect["holder"] for suspect in together] == [0, 0, 0]
+
+
+def together(*suspects: int) -> list[Any]:
+    answers: list[Any] = _heap.walk(list(suspects), groups=[1] * len(suspects))["suspects"]
+    return answers
+
+
+def held_in(answer: dict[str, Any]) -> tuple[str, str | None]:
+    link = answer["retained_by"][answer["holder"]]
+    return link["edge"], link["name"]
+
+
+def test_group_in_a_chain_of_records_is_held_by_the_newest() -> None:
+    newest: Any = None
+    for _ in range(9):
+        record = Box()
+        record.previous, record.kept = newest, Suspect()  # type: ignore[attr-defined]
+        newest = record
+    SECOND["newest"] = newest.previous
+    addresses = []
+    while newest.previous is not None:
+        newest = newest.previous
+        addresses.append(id(newest.kept))
+    del newest, record
+    holders = {held_in(answer) for answer in together(*addresses)}
+    assert holders == {("item", "newest")}
+
+
+def test_group_in_attributes_of_their_own_is_held_by_the_object() -> None:
+    model = Box()
+    for step in range(4):
+        setattr(model, f"output_{step}", Suspect())
+    answers = together(*map(id, vars(model).values()))
+    assert {held_in(answer) for answer in answers} == {("local", "model")}
+
+
+def test_group_in_a_tuple_that_is_replaced_by_longer_ones() -> None:
+    box = Box()
+    box.kept = tuple(Suspect() for _ in range(3))  # type: ignore[attr-defined]
+    answers = together(*map(id, box.kept))  # type: ignore[attr-defined]
+    assert [answer["container"] for answer in answers] == [{"type": "tuple", "length": 3, "limit": None}] * 3
+    assert {held_in(answer) for answer in answers} == {("attribute", "kept")}
+
+
+@pytest.mark.parametrize(("empty", "length", "limit"), [(0, 3, None), (1, 3, None), (5, 3, 8)])
+def test_list_made_in_advance_declares_its_length(empty: int, length: int, limit: int | None) -> None:
+    FIRST.extend([Suspect() for _ in range(3)] + [None] * empty)
+    container = ask(id(FIRST[0]))["container"]
+    assert container["limit"] == limit
+    assert container["length"] == length
+
+
+def test_array_of_objects_made_in_advance_declares_its_size() -> None:
+    numpy = pytest.importorskip("numpy")
+    SECOND["array"] = numpy.empty(6, dtype=object)
+    SECOND["array"][:3] = [Suspect() for _ in range(3)]
+    addresses = [id(SECOND["array"][i]) for i in range(3)]
+    filling, full = (
+        {"type": "ndarray", "length": 3, "limit": 6},
+        {"type": "ndarray", "length": 3, "limit": None},
+    )
+    assert [answer["container"] for answer in together(*addresses)] == [filling] * 3
+    SECOND["array"] = SECOND["array"][:3].copy()
+    assert [answer["container"] for answer in together(*addresses)] == [full] * 3
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def update(self) -> None: ...
+
+
+class Metric(Meter):
+    def reset(self) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [Meter, Metric])
+def test_object_that_can_be_reset_is_told(kind: type[Meter]) -> None:
+    SECOND["metric"] = kind()
+    SECOND["metric"].kept.append(Suspect())
+    assert ask(id(SECOND["metric"].kept[0]))["owner_resets"] is (kind is Metric)

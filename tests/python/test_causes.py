@@ -136,6 +136,28 @@ CASES = {
         Link(edge="closure", name="mean", type="Tensor, [8] float32"),
         container=Container("list", 9, None),
     ),
+    "optimizers-in-a-registry": held(
+        kept("list, 9 items"),
+        Link(edge="item", type="StepLR"),
+        Link(edge="attribute", name="optimizer", type="Adam"),
+        Link(edge="attribute", name="state", type="defaultdict, 4 items"),
+        Link(edge="item", type="dict, 3 items"),
+        Link(edge="item", name="exp_avg", type="Tensor, [2] float32"),
+        container=Container("list", 9, None),
+    ),
+    "linked-records": held(
+        kept("Record"),
+        Link(edge="attribute", name="previous", type="Record x 30"),
+        Link(edge="attribute", name="scores", type="Tensor, [8] float32"),
+    ),
+    "metric-never-reset": held(
+        kept("Accuracy"),
+        Link(edge="attribute", name="preds", type="list, 9 items"),
+        Link(edge="item", type="Tensor, [8] float32"),
+        holder=1,
+        container=Container("list", 9, None),
+        owner_resets=True,
+    ),
     "unknown": held(kept("Registry"), Link(edge="reference", type="Tensor, [8] float32")),
 }
 
@@ -162,6 +184,25 @@ NEAR = {
     "optimizer-keeps-parameters": held(
         kept("Logger"),
         Link(edge="attribute", name="state", type="list, 9 items"),
+        Link(edge="item", type="Tensor, [8] float32"),
+        holder=1,
+        container=Container("list", 9, None),
+    ),
+    "optimizers-in-a-registry": held(
+        kept("list, 9 items"),
+        Link(edge="item", type="Trainer"),
+        Link(edge="attribute", name="state", type="dict, 3 items"),
+        Link(edge="item", name="best", type="Tensor, [2] float32"),
+        container=Container("list", 9, None),
+    ),
+    "linked-records": held(
+        kept("Record"),
+        Link(edge="attribute", name="previous", type="Record"),
+        Link(edge="attribute", name="scores", type="Tensor, [8] float32"),
+    ),
+    "metric-never-reset": held(
+        kept("Sampler"),
+        Link(edge="attribute", name="preds", type="list, 9 items"),
         Link(edge="item", type="Tensor, [8] float32"),
         holder=1,
         container=Container("list", 9, None),
@@ -241,6 +282,7 @@ def test_every_cause_has_a_case_where_it_fits() -> None:
         "view-pins-base",
         "concatenated-in-every-step",
         "evaluation-with-gradients",
+        "graph-retained",
     }  # in the tests below
     assert {cause.slug for cause in causes} == elsewhere | CASES.keys() - {"unknown"}
 
@@ -252,6 +294,54 @@ def test_gradients_are_too_much_only_where_no_backward_pass_needs_them() -> None
         assert cause_of(outputs, Place(), "growing", source=source).slug == "attached-in-container"
     plain = CASES["container-without-limit"]
     assert cause_of(plain, Place(), "growing", source="forward").slug == "container-without-limit"
+
+
+def test_a_graph_that_the_backward_pass_kept_is_told_from_one_that_it_has_not_seen() -> None:
+    outputs = CASES["attached-in-container"]
+    assert cause_of(outputs, Place(), "growing", retained=True).slug == "graph-retained"
+    assert cause_of(outputs, Place(), "growing", retained=False).slug == "attached-in-container"
+
+
+@pytest.mark.parametrize(
+    "slug",
+    ["container-without-limit", "attached-loss-total", "state-carried-in-graph", "state-updated-in-graph"],
+)
+def test_retain_graph_is_no_cause_where_there_is_another(slug: str) -> None:
+    assert cause_of(CASES[slug], Place(), "growing", retained=True).slug == slug
+
+
+def test_a_metric_with_a_graph_in_it_is_not_told_to_reset() -> None:
+    links = (
+        kept("Accuracy"),
+        Link(edge="attribute", name="preds", type="list, 9 items"),
+        LOSS,
+        *GRAPH,
+    )
+    metric = held(*links, holder=1, container=Container("list", 9, None), owner_resets=True)
+    assert cause_of(metric, Place(), "growing").slug == "attached-in-container"
+
+
+def test_the_state_of_a_living_optimizer_is_told_by_where_its_blocks_are_born() -> None:
+    state = held(
+        kept("Adam"),
+        Link(edge="attribute", name="state", type="defaultdict, 14 items"),
+        Link(edge="item", type="dict, 3 items"),
+        Link(edge="item", name="step", type="Tensor, [] float32"),
+        holder=1,
+        container=Container("defaultdict", 14, None),
+    )
+    assert cause_of(state, Place(phase="optimizer"), "growing").slug == "optimizer-keeps-parameters"
+    assert cause_of(state, Place(phase="forward"), "growing").slug == "container-without-limit"
+
+
+def test_a_list_that_grows_in_the_frame_of_one_generator_is_to_blame_itself() -> None:
+    generator = kept("generator, smooth")
+    seen = Link(edge="local", name="seen", type="list, 9 items")
+    item = Link(edge="item", type="Tensor, [8] float32")
+    grows = held(generator, seen, item, holder=1, container=Container("list", 9, None))
+    assert cause_of(grows, Place(), "growing").slug == "container-without-limit"
+    alone = held(generator, Link(edge="local", name="x", type="Tensor, [8] float32"), holder=1)
+    assert cause_of(alone, Place(), "growing").slug == "suspended-generator"
 
 
 def test_a_tensor_that_is_joined_with_more_is_told_from_one_that_is_kept() -> None:
@@ -285,9 +375,11 @@ def test_a_cycle_is_told_by_whether_the_collector_frees_it() -> None:
 def test_a_view_is_told_from_a_tensor_of_its_own() -> None:
     example = Example(shape=(4, 44), dtype="float32")
     links = (kept("list, 9 items"), Link(edge="item", type="Tensor, [4, 44] float32"))
-    item = held(*links, container=Container("list", 9, None), example=example)
-    assert cause_of(item, Place(), "growing", block_bytes=35_200).slug == "view-pins-base"
-    assert cause_of(item, Place(), "growing", block_bytes=4 * 44 * 4).slug == "container-without-limit"
+    list_of = Container("list", 9, None)
+    part = held(*links, container=list_of, example=example, block_bytes=35_200)
+    assert cause_of(part, Place(), "growing").slug == "view-pins-base"
+    whole = held(*links, container=list_of, example=example, block_bytes=4 * 44 * 4)
+    assert cause_of(whole, Place(), "growing").slug == "container-without-limit"
 
 
 def test_the_exception_that_ended_the_program_is_not_the_cause() -> None:

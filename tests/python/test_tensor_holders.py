@@ -169,7 +169,7 @@ def test_array_of_objects() -> None:
     KEEP["n"] = np.empty(2, dtype=object)
     KEEP["n"][0] = tensor
     del tensor
-    assert chain(address) == [FIRST, ("item", "n", "ndarray"), ("reference", None, "Tensor")]
+    assert chain(address) == [FIRST, ("item", "n", "ndarray"), ("item", None, "Tensor")]
 
 
 def test_dlpack_capsule() -> None:

@@ -60,7 +60,7 @@ def survivors_as_findings(
         site = site_of(group)
         if site.private_pool:
             continue
-        addresses = [address for _, address in core.sample_blocks([group], 64, births.first)]
+        addresses = [address for _, address, _ in core.sample_blocks([group], 64, births.first)]
         growing.append(
             Growing(
                 site=site,
