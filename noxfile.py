@@ -28,7 +28,7 @@ def _finish(session: nox.Session, outcome: suites.Outcome) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Trains a leaking loop on the device there is and prints the verdict."""
-    venv = suites.torch_venv("2.13")
+    venv = suites.torch_venv("2.13").ensure("bench")
     venv.install_leakguard()
     venv.run(venv.python, "-m", "leakguard", "run", *(session.posargs or ["examples/quickstart.py"]))
 
@@ -63,6 +63,6 @@ def bench(session: nox.Session) -> None:
     if "cuda" in session.posargs:
         suites.bench_cuda(session.posargs)
         return
-    venv = suites.torch_venv("2.13")
+    venv = suites.torch_venv("2.13").ensure("bench")
     venv.install_leakguard()
     venv.run(venv.python, "benchmarks/run.py", *session.posargs)

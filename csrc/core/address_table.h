@@ -38,7 +38,7 @@ class AddressTable {
       }
     }
     slots_[i] = {address, next};
-    if (++used_ * 10 > slots_.size() * 6) {
+    if (++used_ * 10 > slots_.size() * 7) {
       rehash(slots_.size() * 2);
     }
     return next;
@@ -46,7 +46,7 @@ class AddressTable {
 
   void reserve(std::size_t addresses) {
     std::size_t capacity = slots_.size();
-    while (addresses * 10 > capacity * 6) {
+    while (addresses * 10 > capacity * 7) {
       capacity *= 2;
     }
     if (capacity != slots_.size()) {

@@ -1,6 +1,7 @@
 #include "core/object_graph.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace leakguard {
 
@@ -121,6 +122,116 @@ std::vector<std::uint8_t> reachableWithout(
     seen[node] = 0;
   }
   return seen;
+}
+
+namespace {
+
+// Reachability under up to 64 closed sets at once: bit k of a node's mask says that the roots reach it when set k lets
+// go. What they reach without passing any node of any set is reached under all of them, and found once.
+class ManyClosures {
+ public:
+  using Mask = std::uint64_t;
+  static constexpr std::size_t kAtOnce = 64;
+
+  ManyClosures(const ObjectGraph& graph, std::span<const NodeId> roots, std::span<const std::vector<NodeId>> closed)
+      : graph_(graph), masks_(graph.nodeCount(), 0), is_closed_(graph.nodeCount(), false) {
+    for (const std::vector<NodeId>& nodes : closed) {
+      for (NodeId node : nodes) {
+        is_closed_[node] = true;
+      }
+    }
+    auto reach = [&](NodeId node) {
+      if (is_closed_[node]) {
+        gates_.push_back(node);
+      } else if (masks_[node] == 0) {
+        masks_[node] = kAlways;
+        open_.push_back(node);
+      }
+    };
+    for (NodeId root : roots) {
+      reach(root);
+    }
+    while (!open_.empty()) {
+      const NodeId node = open_.back();
+      open_.pop_back();
+      for (NodeId next : graph_.successors(node)) {
+        reach(next);
+      }
+    }
+  }
+
+  // The masks under these sets; valid until the next call.
+  const std::vector<Mask>& under(std::span<const std::vector<NodeId>> sets) {
+    for (NodeId node : touched_) {
+      masks_[node] = 0;
+    }
+    touched_.clear();
+    closing_.clear();
+    for (std::size_t k = 0; k < sets.size(); k++) {
+      for (NodeId node : sets[k]) {
+        closing_[node] |= Mask{1} << k;
+      }
+    }
+    const Mask every = sets.size() == kAtOnce ? kAlways : (Mask{1} << sets.size()) - 1;
+    for (NodeId gate : gates_) {
+      add(gate, every);
+    }
+    while (!open_.empty()) {
+      const NodeId node = open_.back();
+      open_.pop_back();
+      for (NodeId next : graph_.successors(node)) {
+        add(next, masks_[node]);
+      }
+    }
+    return masks_;
+  }
+
+ private:
+  static constexpr Mask kAlways = ~Mask{0};
+
+  void add(NodeId node, Mask mask) {
+    if (is_closed_[node]) {
+      const auto closing = closing_.find(node);
+      mask &= closing == closing_.end() ? kAlways : ~closing->second;
+    }
+    if ((mask & ~masks_[node]) == 0) {
+      return;
+    }
+    if (masks_[node] == 0) {
+      touched_.push_back(node);
+    }
+    masks_[node] |= mask;
+    open_.push_back(node);
+  }
+
+  const ObjectGraph& graph_;
+  std::vector<Mask> masks_;
+  std::vector<bool> is_closed_; // by one of the sets
+  std::vector<NodeId> gates_; // closed nodes that are reached first
+  std::vector<NodeId> touched_; // what is reached through them only
+  std::vector<NodeId> open_;
+  std::unordered_map<NodeId, Mask> closing_;
+};
+
+} // namespace
+
+std::vector<std::uint64_t> bytesWithout(
+    const ObjectGraph& graph,
+    std::span<const NodeId> roots,
+    std::span<const std::vector<NodeId>> closed,
+    std::span<const WeightedNode> weights) {
+  std::vector<std::uint64_t> bytes(closed.size(), 0);
+  ManyClosures closures(graph, roots, closed);
+  for (std::size_t first = 0; first < closed.size(); first += ManyClosures::kAtOnce) {
+    const auto sets = closed.subspan(first, std::min(ManyClosures::kAtOnce, closed.size() - first));
+    const std::vector<ManyClosures::Mask>& masks = closures.under(sets);
+    for (const auto& [node, weight] : weights) {
+      for (std::size_t k = 0; k < sets.size(); k++) {
+        bytes[first + k] += masks[node] >> k & 1 ? weight : 0;
+      }
+    }
+  }
+  return bytes;
 }
 
 } // namespace leakguard

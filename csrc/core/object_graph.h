@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/address_table.h"
@@ -85,5 +86,17 @@ LEAKGUARD_API std::vector<std::uint8_t> reachableWithout(
     const ObjectGraph& graph,
     std::span<const NodeId> roots,
     std::span<const NodeId> closed);
+
+// A node that stands for that many bytes.
+using WeightedNode = std::pair<NodeId, std::uint64_t>;
+
+// For each of the closed sets: the bytes that the roots still reach when that set lets go; what a closed node itself
+// stands for is not among them. Costs one pass over the graph, and over what the closed nodes alone keep once for all
+// sets or, when they keep each other, a few times.
+LEAKGUARD_API std::vector<std::uint64_t> bytesWithout(
+    const ObjectGraph& graph,
+    std::span<const NodeId> roots,
+    std::span<const std::vector<NodeId>> closed,
+    std::span<const WeightedNode> weights);
 
 } // namespace leakguard

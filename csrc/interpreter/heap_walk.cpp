@@ -167,7 +167,11 @@ void HeapWalk::account() {
     }
   }
   adoptTemporaries();
+  constexpr NodeId kAhead = 16;
   for (NodeId node = 0; node < nodeCount(); node++) {
+    if (node + kAhead < nodeCount()) {
+      __builtin_prefetch(addresses_[node + kAhead]);
+    }
     const long unexplained = excess(node);
     const bool immortal = kinds_[node] == kPythonObject && lg_is_immortal(objectAt(node));
     if (unexplained > 0 || immortal) {

@@ -1,6 +1,7 @@
 #include "interpreter/owner_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -10,7 +11,7 @@ namespace leakguard {
 
 namespace {
 
-// A search or a weighing costs some tens of milliseconds for a million nodes: more holders than this are not compared.
+// A search costs some tens of milliseconds for a million nodes: more holders than this are not compared.
 constexpr std::size_t kMostHolders = 32;
 constexpr std::size_t kMostShared = 8;
 
@@ -275,14 +276,6 @@ std::vector<NodeId> OwnerSearch::holderNodes() const {
   return {nodes.begin(), nodes.end()};
 }
 
-std::uint64_t OwnerSearch::bytesOf(const std::vector<std::uint8_t>& reached) const {
-  std::uint64_t bytes = 0;
-  for (const auto& [node, weight] : weights_) {
-    bytes += reached[node] ? weight : 0;
-  }
-  return bytes;
-}
-
 std::uint64_t OwnerSearch::garbageBytesFrom(NodeId start) const {
   const auto reached = reachableWithout(walk_.graph(), {{start}}, {});
   std::uint64_t bytes = 0;
@@ -325,36 +318,42 @@ void OwnerSearch::weigh(std::vector<SuspectHolders>& out) const {
   for (const RankedRoot& root : native_) {
     roots.push_back(root.node);
   }
-  std::map<std::vector<NodeId>, std::uint64_t> known;
-  auto kept = [&](const std::vector<NodeId>& closed) {
-    const auto at = known.find(closed);
-    if (at != known.end()) {
-      return at->second;
-    }
-    if (known.size() > 2 * kMostHolders) {
-      return known.at({});
-    }
-    return known[closed] = bytesOf(reachableWithout(walk_.graph(), roots, closed));
+  const auto nodeOf = [](const Owner& owner) {
+    return owner.links.empty() ? owner.nodes.front() : owner.links[owner.holder].entered;
   };
-  const std::uint64_t all = owners_.empty() ? 0 : kept({});
+  const auto allOf = [&](const std::vector<Owner>& owners) {
+    std::set<NodeId> nodes;
+    std::transform(owners.begin(), owners.end(), std::inserter(nodes, nodes.end()), nodeOf);
+    return std::vector<NodeId>(nodes.begin(), nodes.end());
+  };
+  std::map<std::vector<NodeId>, std::uint64_t> kept{{{}, 0}};
+  for (const std::vector<Owner>& owners : owners_) {
+    for (const Owner& owner : owners) {
+      kept[{nodeOf(owner)}] = 0;
+    }
+    kept[allOf(owners)] = 0;
+  }
+  std::vector<std::vector<NodeId>> closed;
+  for (const auto& [nodes, bytes] : kept) {
+    closed.push_back(nodes);
+  }
+  const std::vector<std::uint64_t> bytes = bytesWithout(walk_.graph(), roots, closed, weights_);
+  for (std::size_t k = 0; k < closed.size(); k++) {
+    kept[closed[k]] = bytes[k];
+  }
+  const std::uint64_t all = kept[{}];
   for (std::size_t i = 0; i < owners_.size(); i++) {
-    std::vector<NodeId> everyone;
     for (std::size_t k = 0; k < owners_[i].size(); k++) {
-      const Owner& owner = owners_[i][k];
-      const NodeId holder = owner.links.empty() ? owner.nodes.front() : owner.links[owner.holder].entered;
-      OwnerChain described = describe(owner);
-      described.retained_bytes = all - kept({holder});
-      everyone.push_back(holder);
+      OwnerChain described = describe(owners_[i][k]);
+      described.retained_bytes = all - kept[{nodeOf(owners_[i][k])}];
       if (k == 0) {
         out[i].chain = std::move(described);
       } else {
         out[i].other_owners.push_back(std::move(described));
       }
     }
-    std::sort(everyone.begin(), everyone.end());
-    everyone.erase(std::unique(everyone.begin(), everyone.end()), everyone.end());
-    if (!everyone.empty()) {
-      out[i].all_owners_bytes = all - kept(everyone);
+    if (!owners_[i].empty()) {
+      out[i].all_owners_bytes = all - kept[allOf(owners_[i])];
     }
   }
 }

@@ -51,7 +51,6 @@ class OwnerSearch {
   std::vector<std::size_t> containersOn(const Owner& owner, bool into_graph) const;
   int groupOf(std::size_t suspect) const;
   std::vector<NodeId> holderNodes() const;
-  std::uint64_t bytesOf(const std::vector<std::uint8_t>& reached) const;
   OwnerChain describe(const Owner& owner) const;
   void weigh(std::vector<SuspectHolders>& out) const;
 
@@ -64,7 +63,7 @@ class OwnerSearch {
   std::vector<NodeId> suspects_;
   std::vector<NodeId> unreached_;
   std::vector<std::vector<Owner>> owners_; // of each suspect, nearest first
-  std::vector<std::pair<NodeId, std::uint64_t>> weights_; // nodes that stand for storage bytes
+  std::vector<WeightedNode> weights_; // storages
 };
 
 } // namespace leakguard

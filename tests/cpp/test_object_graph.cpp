@@ -8,6 +8,7 @@
 #include "core/object_graph.h"
 
 using leakguard::AddressTable;
+using leakguard::bytesWithout;
 using leakguard::GarbageCycles;
 using leakguard::kNoNode;
 using leakguard::NodeId;
@@ -15,6 +16,7 @@ using leakguard::ObjectGraph;
 using leakguard::RankedRoot;
 using leakguard::reachableWithout;
 using leakguard::ShortestPaths;
+using leakguard::WeightedNode;
 
 namespace {
 
@@ -143,6 +145,36 @@ TEST_CASE("what is freed when a holder lets go", "[object_graph]") {
   REQUIRE(reachableWithout(graph, roots, Nodes{1}) == std::vector<std::uint8_t>{1, 0, 1, 1, 0});
   REQUIRE(reachableWithout(graph, roots, Nodes{1, 2}) == std::vector<std::uint8_t>{1, 0, 0, 0, 0});
   REQUIRE(reachableWithout(graph, roots, Nodes{0}) == std::vector<std::uint8_t>{0, 0, 0, 0, 0});
+}
+
+TEST_CASE("many holders at once are weighed as one by one", "[object_graph]") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; round++) {
+    const NodeId count = 2 + random() % 60;
+    const ObjectGraph graph = graphOf(randomRows(random, count, static_cast<int>(random() % 120)));
+    const auto some = [&](unsigned most) {
+      Nodes nodes(random() % (most + 1));
+      std::generate(nodes.begin(), nodes.end(), [&] { return random() % count; });
+      return nodes;
+    };
+    const Nodes roots = some(5);
+    std::vector<Nodes> closed(random() % 150); // the masks have 64 bits
+    std::generate(closed.begin(), closed.end(), [&] { return some(3); });
+    std::vector<WeightedNode> weights;
+    for (NodeId node = 0; node < count; node += 1 + random() % 3) {
+      weights.emplace_back(node, 1 + random() % 1000);
+    }
+    const std::vector<std::uint64_t> bytes = bytesWithout(graph, roots, closed, weights);
+    REQUIRE(bytes.size() == closed.size());
+    for (std::size_t k = 0; k < closed.size(); k++) {
+      const auto reached = reachableWithout(graph, roots, closed[k]);
+      std::uint64_t expected = 0;
+      for (const auto& [node, weight] : weights) {
+        expected += reached[node] ? weight : 0;
+      }
+      REQUIRE(bytes[k] == expected);
+    }
+  }
 }
 
 TEST_CASE("garbage is explained by the nearest cycle and the way from it", "[garbage_cycles]") {
