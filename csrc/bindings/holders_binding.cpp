@@ -6,6 +6,7 @@
 #include "bindings/holders_to_python.h"
 #include "owners/graph_tails.h"
 #include "owners/holders.h"
+#include "owners/memory_facts.h"
 
 namespace py = pybind11;
 
@@ -45,6 +46,23 @@ py::list graphTailsOf(const py::list& tensors, std::uint64_t before, std::uint64
   return out;
 }
 
+py::tuple memoryFactsOf(const py::type& parameter, const std::vector<py::type>& types) {
+  std::vector<PyTypeObject*> wanted;
+  for (const py::type& type : types) {
+    wanted.push_back(reinterpret_cast<PyTypeObject*>(type.ptr()));
+  }
+  const MemoryFacts found = memoryFacts(reinterpret_cast<PyTypeObject*>(parameter.ptr()), wanted);
+  py::dict facts;
+  py::list instances;
+  for (PyObject* instance : found.instances) {
+    instances.append(py::reinterpret_steal<py::object>(instance));
+  }
+  for (const auto& [address, bits] : found.facts) {
+    facts[py::int_(address)] = bits;
+  }
+  return py::make_tuple(facts, instances, found.graph_seen);
+}
+
 } // namespace
 
 void bindHolders(py::module_& module) {
@@ -56,6 +74,17 @@ void bindHolders(py::module_& module) {
       py::arg("muted_frames") = 0,
       py::arg("most_owners") = 4,
       "Who keeps the storages at these data addresses alive");
+  module.def("memory_facts", &memoryFactsOf, py::arg("parameter"), py::arg("types"));
+  module.def(
+      "data_addresses",
+      [](const py::object& tensor, bool gradient) { return dataAddresses(tensor.ptr(), gradient); },
+      py::arg("tensor"),
+      py::arg("gradient") = false);
+  module.attr("TENSOR") = memory_fact::kTensor;
+  module.attr("PARAMETER") = memory_fact::kParameter;
+  module.attr("GRADIENT") = memory_fact::kGradient;
+  module.attr("SAVED") = memory_fact::kSaved;
+  module.attr("COMPUTED") = memory_fact::kComputed;
   module.def("graph_tails", &graphTailsOf, py::arg("tensors"), py::arg("before"), py::arg("least"));
   module.def("next_sequence_number", &nextSequenceNumber);
   module.def("heap_bytes", [] {

@@ -39,6 +39,7 @@ inline constexpr uint8_t kReplay = 2; // born while a pool's checkpoint was rest
 inline constexpr uint8_t kSeeded = 4; // found in a snapshot when watching began late: birth unknown
 inline constexpr uint8_t kUserLineInBackward = 8; // the line ran inside the backward pass (a hook, a custom Function)
 inline constexpr uint8_t kPrivatePool = 16; // in the pool of a captured graph, or in a MemPool
+inline constexpr uint8_t kRecomputed = 32; // by a forward that runs again inside the backward pass (checkpointing)
 } // namespace block_flag
 
 // One live block. Bytes are what the program requested; what the allocator set aside is joined in at report time.

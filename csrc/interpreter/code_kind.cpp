@@ -79,6 +79,10 @@ CodeKind kindOfTorch(const PyCodeObject* code, std::string_view file) {
   if (name == "Optimizer.profile_hook_step.<locals>.wrapper" && endsWith(file, "optim/optimizer.py")) {
     return CodeKind::OptimizerStep;
   }
+  if ((endsWith(name, "<locals>.recompute_fn") || name == "CheckpointFunction.backward") &&
+      endsWith(file, "utils/checkpoint.py")) {
+    return CodeKind::Recompute;
+  }
   return CodeKind::Torch;
 }
 

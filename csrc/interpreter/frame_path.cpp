@@ -57,7 +57,11 @@ FramePath FramePaths::walk(OwnFrames& frames, bool backward, bool toTheEnd) noex
         path.outermost = i;
         if (path.module < 0 && !engineCrossed) {
           path.module = i;
+          path.recomputed = backward;
         }
+        break;
+      case CodeKind::Recompute:
+        path.recomputed |= backward && !engineCrossed;
         break;
       case CodeKind::OptimizerStep:
         path.optimizer |= path.module < 0;

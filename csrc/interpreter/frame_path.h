@@ -50,6 +50,7 @@ struct FramePath {
   bool ended = false; // there are no more frames than `length`
   bool optimizer = false; // an optimizer's step runs, outside modules
   bool userInBackward = false; // the user's frame was called by the autograd engine
+  bool recomputed = false; // so was a forward
 };
 
 // Two entries a place: what shares a place by accident must not be found out anew in turns, which is a hundred times

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 
+#include "interpreter/collector_paused.h"
 #include "interpreter/garbage_search.h"
 #include "interpreter/heap_walk.h"
 #include "interpreter/holder_chain.h"
@@ -32,25 +33,6 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// The walk makes no collectable object, but a pinned object's destruction could, and a collection would move the lists.
-class CollectorPaused {
- public:
-  CollectorPaused() : was_enabled_(PyGC_Disable() != 0) {}
-  ~CollectorPaused() {
-    if (was_enabled_) {
-      PyGC_Enable();
-    }
-  }
-  CollectorPaused(const CollectorPaused&) = delete;
-  CollectorPaused& operator=(const CollectorPaused&) = delete;
-  bool wasEnabled() const noexcept {
-    return was_enabled_;
-  }
-
- private:
-  bool was_enabled_;
-};
 
 void readExamples(
     const HeapWalk& walk,

@@ -138,6 +138,7 @@ void readRunningLine(Context& context) noexcept {
   if (path.module >= 0) {
     nameModule(context, moduleAt(frames, path.module));
   }
+  context.flags |= path.recomputed ? block_flag::kRecomputed : 0;
   if (!backward) {
     context.phase = path.optimizer ? Phase::Optimizer : path.module >= 0 ? Phase::Forward : Phase::Other;
   }

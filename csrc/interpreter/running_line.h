@@ -19,7 +19,8 @@ enum class CodeKind : uint8_t {
   ModuleCall = 5, // torch's Module._wrapped_call_impl: slot 0 is the module
   OptimizerStep = 6, // the wrapper that torch puts around every optimizer's step
   EngineEntry = 7, // where Python enters the autograd engine
-  Passing = 8 // torch's or the standard library's, but of the kind that goes: module bodies, what torch.compile wrote
+  Recompute = 8, // where torch's checkpointing runs a forward again
+  Passing = 9 // torch's or the standard library's, but of the kind that goes: module bodies, what torch.compile wrote
 };
 
 // Whether code of this kind lives as long as its file's name, which lives as long as the process.

@@ -37,6 +37,7 @@ LEAKGUARD_REVEAL(SavedData, SavedVariable, data_, at::Tensor);
 LEAKGUARD_REVEAL(SavedHooks, SavedVariable, hooks_, std::unique_ptr<torch::autograd::SavedVariableHooks>);
 LEAKGUARD_REVEAL(SavedGradFn, SavedVariable, grad_fn_, NodePointer);
 LEAKGUARD_REVEAL(SavedAccumulator, SavedVariable, grad_accumulator_, NodePointer);
+LEAKGUARD_REVEAL(SavedIsOutput, SavedVariable, is_output_, bool);
 LEAKGUARD_REVEAL(PackHook, PySavedVariableHooks, pack_hook_, PyObject*);
 LEAKGUARD_REVEAL(UnpackHook, PySavedVariableHooks, unpack_hook_, PyObject*);
 LEAKGUARD_REVEAL(PackedData, PySavedVariableHooks, data_, PyObject*);

@@ -138,6 +138,7 @@ SavedReferences referencesOf(const SavedVariable& variable) {
   if (data.defined()) {
     references.tensor = data.unsafeGetTensorImpl();
   }
+  references.is_output = variable.*member(priv::SavedIsOutput{});
   references.grad_fn = (variable.*member(priv::SavedGradFn{})).get();
   references.accumulator = (variable.*member(priv::SavedAccumulator{})).get();
   const auto* hooks = (variable.*member(priv::SavedHooks{})).get();

@@ -28,6 +28,7 @@ const torch::autograd::variable_list& tensorsToSave(const torch::autograd::Node*
 // Every reference a saved variable holds; null where there is none.
 struct SavedReferences {
   c10::TensorImpl* tensor = nullptr;
+  bool is_output = false; // of the node that saves it
   torch::autograd::Node* grad_fn = nullptr;
   torch::autograd::Node* accumulator = nullptr;
   PyObject* pack_hook = nullptr;

@@ -1,7 +1,5 @@
 #include "owners/tensor_edges.h"
 
-#include <ATen/SparseCsrTensorImpl.h>
-#include <ATen/SparseTensorImpl.h>
 #include <structmember.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -16,6 +14,7 @@
 #include "owners/graph_pins.h"
 #include "owners/private_members.h"
 #include "owners/saved_tensors.h"
+#include "owners/sparse_parts.h"
 #include "owners/torch_objects.h"
 #include "torch/torch_version.h"
 
@@ -113,21 +112,6 @@ void showContextSaved(PyObject* object, GraphSink& sink) {
   }
 }
 
-// Sparse tensors keep their parts in tensors. By type name: layout() may be answered by a subclass in Python.
-void showSparseParts(c10::TensorImpl* tensor, GraphSink& sink) {
-  const char* type = typeid(*tensor).name();
-  if (std::strcmp(type, "N2at16SparseTensorImplE") == 0) {
-    auto* sparse = static_cast<at::SparseTensorImpl*>(tensor);
-    sink.tensor(implOf(sparse->*member(priv::SparseIndices{})));
-    sink.tensor(implOf(sparse->*member(priv::SparseValues{})));
-  } else if (std::strcmp(type, "N2at19SparseCsrTensorImplE") == 0) {
-    auto* sparse = static_cast<at::SparseCsrTensorImpl*>(tensor);
-    sink.tensor(implOf(sparse->*member(priv::CompressedRows{})));
-    sink.tensor(implOf(sparse->*member(priv::CompressedColumns{})));
-    sink.tensor(implOf(sparse->*member(priv::CompressedValues{})));
-  }
-}
-
 PyTypeObject* moduleType() {
   PyObject* type = lookUp(moduleDict("torch.nn.modules.module"), "Module");
   return type && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
@@ -204,7 +188,7 @@ void TensorEdges::showTensor(c10::TensorImpl* tensor, long references, EdgeSink&
   if (references > 1) {
     sink.object(tensor->pyobj_slot()->load_pyobj());
   }
-  showSparseParts(tensor, sink);
+  eachSparsePart(tensor, [&](c10::TensorImpl* part) { sink.tensor(part); });
   const auto* meta = metaOf(tensor);
   if (meta == nullptr) {
     return;

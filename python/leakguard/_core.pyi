@@ -4,7 +4,7 @@ Addresses are integers, sizes bytes, steps the ledger's own numbers (a watch beg
 "cpu", "pinned", "cuda:0".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 CODE_USER: int
@@ -80,6 +80,14 @@ def find_holders(
     Addresses with the same group number were born at one place: their holder is what most of them have in common.
     """
 
+def memory_facts(parameter: type, types: Sequence[type]) -> tuple[dict[int, int], list[Any], bool]:
+    """One walk over the heap and the autograd graph: what refers to the memory at each data address, as bits; all
+    instances of the types; and whether the graph could be read."""
+
+def data_addresses(tensor: Any, gradient: bool = False) -> list[int]:
+    """Where the memory of a tensor, or of its gradient, is; several addresses for a sparse tensor, none for what
+    has no memory."""
+
 def graph_tails(tensors: list[Any], before: int, least: int) -> list[tuple[int, int, int, int, str]]:
     """Graphs behind the tensors with at least `least` nodes from before a sequence number, most such nodes first:
     (address of the tensor's storage, nodes, of these from before, line that made the newest, its name)."""
@@ -90,6 +98,11 @@ def next_sequence_number() -> int:
 def heap_bytes() -> int:
     """What the process has from malloc and uses."""
 
+TENSOR: Final[int]
+PARAMETER: Final[int]
+GRADIENT: Final[int]
+SAVED: Final[int]
+COMPUTED: Final[int]
 FRESH: Final[int]
 GROWING: Final[int]
 UNKNOWN_MODULES: Final[int]

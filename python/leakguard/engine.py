@@ -12,6 +12,7 @@ import torch
 
 from leakguard._native import core
 from leakguard.attachment import Attachment
+from leakguard.categories import Categories
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
 from leakguard.graph_tails import GraphTails
@@ -189,7 +190,9 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """What is alive now."""
-        return take_snapshot(self.step_count, self._devices(), self.peaks(), self._attachment.cuda)
+        cuda = self._attachment.cuda
+        categories = Categories(self._modules, cuda.residents())
+        return take_snapshot(self.step_count, self._devices(), self.peaks(), cuda, categories)
 
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What changed between the ends of two steps. Raises ValueError for a step that has not been seen."""

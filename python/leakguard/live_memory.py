@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from leakguard._native import core
+from leakguard.categories import Categories, Role
 from leakguard.cuda_memory import CudaMemory
 from leakguard.memory_snapshot import Counter, DeviceMemory, LiveGroup, Snapshot
 from leakguard.sites import Site, site_of
@@ -13,13 +14,16 @@ from leakguard.sites import Site, site_of
 __all__ = ["take_snapshot"]
 
 
-def take_snapshot(step: int, devices: Iterable[str], peaks: Mapping[str, int], cuda: CudaMemory) -> Snapshot:
+def take_snapshot(
+    step: int, devices: Iterable[str], peaks: Mapping[str, int], cuda: CudaMemory, categories: Categories
+) -> Snapshot:
     """What is alive now. `peaks` are the most bytes at once that the ledger has seen on each device."""
     sizes = cuda.block_sizes()
-    keys: dict[tuple[int, str, bool], list[tuple[int, ...]]] = {}
-    requested: dict[tuple[int, str, bool], int] = {}
-    for address, asked, device, _, group, module, _, pending, _, _, birth in core.blocks():
-        key = (group, module, pending)
+    keys: dict[tuple[int, Role, bool], list[tuple[int, ...]]] = {}
+    requested: dict[tuple[int, Role, bool], int] = {}
+    for block in core.blocks():
+        address, asked, device, _, group, _, _, pending, _, _, birth = block
+        key = (group, categories.of(block), pending)
         size = sizes.get((device, address), asked)
         keys.setdefault(key, []).append((address, birth, size))
         requested[key] = requested.get(key, 0) + asked
@@ -27,13 +31,14 @@ def take_snapshot(step: int, devices: Iterable[str], peaks: Mapping[str, int], c
     groups = [
         LiveGroup(
             device=sites[group].device,
-            place=replace(sites[group].place, module=module or None),
-            requested_bytes=requested[group, module, pending],
+            place=replace(sites[group].place, module=role.module),
+            category=role.category,
+            requested_bytes=requested[group, role, pending],
             pending=pending,
             private_pool=sites[group].private_pool,
             keys=tuple(sorted(found)),
         )
-        for (group, module, pending), found in keys.items()
+        for (group, role, pending), found in keys.items()
     ]
     groups.sort(key=lambda group: -group.bytes)
     return Snapshot(

@@ -15,9 +15,18 @@ from leakguard.records import from_plain, to_plain
 from leakguard.report import Place
 from leakguard.shown import as_printed
 
-__all__ = ["Counter", "DeviceMemory", "GroupChange", "LiveGroup", "Snapshot", "SnapshotDiff"]
+__all__ = [
+    "CategoryChange",
+    "CategoryMemory",
+    "Counter",
+    "DeviceMemory",
+    "GroupChange",
+    "LiveGroup",
+    "Snapshot",
+    "SnapshotDiff",
+]
 
-Key = tuple[str, Place]
+Key = tuple[str, str, Place]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +57,16 @@ class DeviceMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveGroup:
-    """Blocks made at one place. `pending` ones are given back already, but a stream still uses them; those in a
-    `private_pool` belong to a captured graph or a MemPool. `keys` are each block's address, birth and bytes, by which
-    two snapshots of one process are compared."""
+    """Blocks made at one place that are the same thing: `category` is `parameter`, `buffer`, `gradient`,
+    `optimizer_state`, `activation`, `input`, `autograd_detail`, `temporary` or `unknown`.
+
+    `pending` ones are given back already, but a stream still uses them; those in a `private_pool` belong to a captured
+    graph or a MemPool. `keys` are each block's address, birth and bytes, by which two snapshots of one process are
+    compared."""
 
     device: str
     place: Place
+    category: str = "unknown"
     requested_bytes: int
     pending: bool = False
     private_pool: bool = False
@@ -71,6 +84,16 @@ class LiveGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CategoryMemory:
+    """Live blocks of one category on one device."""
+
+    device: str
+    category: str
+    bytes: int
+    blocks: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """The live memory after `step` steps; groups with most bytes first."""
 
@@ -82,13 +105,28 @@ class Snapshot:
         """The groups of one device."""
         return tuple(group for group in self.groups if group.device == device)
 
+    def by_category(self) -> tuple[CategoryMemory, ...]:
+        """What is alive by device and category, most bytes first."""
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        for group in self.groups:
+            size, blocks = sums.get((group.device, group.category), (0, 0))
+            sums[group.device, group.category] = (size + group.bytes, blocks + group.blocks)
+        found = [
+            CategoryMemory(device=device, category=category, bytes=size, blocks=blocks)
+            for (device, category), (size, blocks) in sums.items()
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.bytes, one.device, one.category)))
+
     def diff(self, later: Snapshot) -> SnapshotDiff:
-        """What was born, died and survived from this snapshot to a later one of the same process."""
-        before, after = _blocks(self), _blocks(later)
+        """What was born, died and survived from this snapshot to a later one of the same process. A survivor that has
+        become something else, as a tensor that is made a parameter, is what it is later."""
+        after = _blocks(later)
+        before = _blocks(self, {key: made for made, found in after.items() for key in found})
         changes = []
         survived_bytes = survived_blocks = 0
-        for device, place in {**before, **after}:
-            old, new = before.get((device, place), {}), after.get((device, place), {})
+        for made in {**before, **after}:
+            device, category, place = made
+            old, new = before.get(made, {}), after.get(made, {})
             born, died = new.keys() - old.keys(), old.keys() - new.keys()
             stayed = old.keys() & new.keys()
             survived_blocks += len(stayed)
@@ -98,6 +136,7 @@ class Snapshot:
                     GroupChange(
                         device=device,
                         place=place,
+                        category=category,
                         born_bytes=sum(new[key] for key in born),
                         born_blocks=len(born),
                         died_bytes=sum(old[key] for key in died),
@@ -140,16 +179,34 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupChange:
-    """What one place made, gave back and kept between two snapshots."""
+    """What one place made of one category, gave back and kept between two snapshots."""
 
     device: str
     place: Place
+    category: str = "unknown"
     born_bytes: int
     born_blocks: int
     died_bytes: int
     died_blocks: int
     survived_bytes: int
     survived_blocks: int
+
+    @property
+    def bytes(self) -> int:
+        """More, or less when negative."""
+        return self.born_bytes - self.died_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CategoryChange:
+    """What became more and less of one category on one device between two snapshots."""
+
+    device: str
+    category: str
+    born_bytes: int
+    born_blocks: int
+    died_bytes: int
+    died_blocks: int
 
     @property
     def bytes(self) -> int:
@@ -173,6 +230,26 @@ class SnapshotDiff:
         """More in all, or less when negative."""
         return sum(group.bytes for group in self.groups)
 
+    def by_category(self) -> tuple[CategoryChange, ...]:
+        """The changes by device and category, the largest first."""
+        sums: dict[tuple[str, str], list[GroupChange]] = {}
+        for group in self.groups:
+            sums.setdefault((group.device, group.category), []).append(group)
+        found = [
+            CategoryChange(
+                device=device,
+                category=category,
+                born_bytes=sum(group.born_bytes for group in groups),
+                born_blocks=sum(group.born_blocks for group in groups),
+                died_bytes=sum(group.died_bytes for group in groups),
+                died_blocks=sum(group.died_blocks for group in groups),
+            )
+            for (device, category), groups in sums.items()
+        ]
+        return tuple(
+            sorted(found, key=lambda one: (-abs(one.bytes), -one.born_bytes, one.device, one.category))
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The difference in plain dictionaries, lists, strings and numbers."""
         plain: dict[str, Any] = to_plain(self)
@@ -191,10 +268,15 @@ class SnapshotDiff:
         return to_html(self)
 
 
-def _blocks(snapshot: Snapshot) -> dict[Key, dict[tuple[int, int], int]]:
-    """Bytes of each block, by (device, place) and by the block's address and birth."""
+def _blocks(
+    snapshot: Snapshot, known: Mapping[tuple[int, int], Key] | None = None
+) -> dict[Key, dict[tuple[int, int], int]]:
+    """Bytes of each block, by its (device, category, place) and by its address and birth. `known` says of some blocks
+    where they belong."""
     found: dict[Key, dict[tuple[int, int], int]] = {}
     for group in snapshot.groups:
-        entry = found.setdefault((group.device, group.place), {})
-        entry.update({(address, birth): size for address, birth, size in group.keys})
+        own = (group.device, group.category, group.place)
+        for address, birth, size in group.keys:
+            made = known.get((address, birth), own) if known else own
+            found.setdefault(made, {})[address, birth] = size
     return found

@@ -7,7 +7,7 @@ when its module dies, so that an address that is used again never has a dead mod
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from leakguard._native import core
@@ -20,13 +20,16 @@ __all__ = ["WatchedModules"]
 MOST_SEARCHES = 8
 """How often the heap is searched for modules nobody named; each search costs about a garbage collection."""
 
+DEEPEST = 64
+"""Modules in one another, of which a path is made."""
+
 
 class WatchedModules:
     """The root modules of one watch and the paths below them."""
 
     def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
         self._roots: list[weakref.ref[torch.nn.Module]] = []
-        self._entries: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._entries: dict[int, tuple[weakref.ref[torch.nn.Module], str]] = {}
         self._named_by_user = False
         self._searches = 0
         self._pause = 1  # steps between two looks, doubled by each that finds nothing new
@@ -81,6 +84,27 @@ class WatchedModules:
         self.add(module for module in modules if id(module) not in contained)
         return len(self._entries) > before
 
+    def paths(self, modules: Sequence[torch.nn.Module]) -> dict[int, str]:
+        """A path for each of some modules, by its id: the one it runs under, else the way to it from the outermost
+        module that contains it."""
+        paths = {}
+        above: dict[int, tuple[torch.nn.Module, str]] = {}
+        for module in modules:
+            entry = self._entries.get(id(module))
+            if entry is not None and entry[0]() is module:
+                paths[id(module)] = entry[1]
+            for name, child in _named_children(module):
+                above.setdefault(id(child), (module, name))
+        for module in modules:
+            if id(module) not in paths:
+                names: list[str] = []
+                at = module
+                while id(at) in above and len(names) < DEEPEST:
+                    at, name = above[id(at)]
+                    names.append(name)
+                paths[id(module)] = ".".join([type(at).__name__, *reversed(names)])
+        return paths
+
     def clear(self) -> None:
         """Forgets everything."""
         self._roots.clear()
@@ -91,21 +115,26 @@ class WatchedModules:
     def _enter(self, module: torch.nn.Module, path: str) -> None:
         address = id(module)
         entry = self._entries.get(address)
-        if entry is not None and entry() is module:
+        if entry is not None and entry[0]() is module:
             return
 
         entries = self._entries  # not self: a reference's callback must keep nothing alive
 
         def forget(dead: weakref.ref[torch.nn.Module]) -> None:
-            if entries.get(address) is dead:
+            entry = entries.get(address)
+            if entry is not None and entry[0] is dead:
                 del entries[address]
                 core.drop_module(address)
 
-        self._entries[address] = weakref.ref(module, forget)
+        self._entries[address] = weakref.ref(module, forget), path
         core.put_module(address, path)
 
 
 def _children(module: torch.nn.Module) -> Iterable[torch.nn.Module]:
+    return [child for _, child in _named_children(module)]
+
+
+def _named_children(module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Module]]:
     """Direct children, read where torch keeps them; a module whose __init__ has not run has none."""
     table = module.__dict__.get("_modules")
-    return [child for child in table.values() if child is not None] if isinstance(table, dict) else ()
+    return [entry for entry in table.items() if entry[1] is not None] if isinstance(table, dict) else ()

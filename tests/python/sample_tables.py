@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sample_reports import HISTORY, HOSTILE_NAME, MIB, PROJECT, REPORTS, TOTAL, TRAIN
 
@@ -68,7 +69,7 @@ HOSTILE = SiteChange(
 )
 
 
-def alive(place: Place, sizes: list[int], first: int = 0, **facts: bool) -> LiveGroup:
+def alive(place: Place, sizes: list[int], first: int = 0, **facts: Any) -> LiveGroup:
     return LiveGroup(
         device="cuda:0",
         place=place,
@@ -94,16 +95,18 @@ SNAPSHOT = Snapshot(
         DeviceMemory(device="cpu", counters=(Counter(name="requested", current=0, peak=0),)),
     ),
     groups=(
-        alive(FORWARD.place, [3 * MIB // 2] * 38),
+        alive(FORWARD.place, [3 * MIB // 2] * 38, category="activation"),
         alive(Place(file=TRAIN, line=12, function="load"), [MIB], 100, private_pool=True),
-        alive(Place(file=TRAIN, line=12, function="load"), [MIB], 200, pending=True),
+        alive(
+            Place(file=TRAIN, line=12, function="load"), [MIB], 200, category="optimizer_state", pending=True
+        ),
         *SMALL,
     ),
 )
 LATER = Snapshot(
     step=42,
     devices=SNAPSHOT.devices,
-    groups=(alive(FORWARD.place, [3 * MIB // 2] * 40), *SMALL[:1]),
+    groups=(alive(FORWARD.place, [3 * MIB // 2] * 40, category="activation"), *SMALL[:1]),
 )
 
 BEFORE = REPORTS["several"]

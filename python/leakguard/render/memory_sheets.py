@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from leakguard.memory_snapshot import Counter, DeviceMemory, GroupChange, LiveGroup, Snapshot, SnapshotDiff
-from leakguard.render.sheet import Sheet, changed_bytes, changed_count, place_words
+from leakguard.render.sheet import Sheet, category_words, changed_bytes, changed_count, place_words
 from leakguard.render.wording import words
 from leakguard.units import format_bytes, format_share
 from leakguard.wording import plural
@@ -18,7 +18,7 @@ SMALL = 0.01
 
 
 def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
-    """For each device what its allocator says, then what is alive by call site, module, and phase."""
+    """For each device what its allocator says, then what is alive by category, call site, module, and phase."""
     sheets = []
     for memory in snapshot.devices:
         groups = snapshot.of(memory.device)
@@ -26,6 +26,15 @@ def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
         sheets.append(_counters(memory, groups, snapshot.step))
         if not groups:
             continue
+        sheets.append(
+            _shares(
+                f"{device}, alive by category",
+                "category",
+                groups,
+                lambda g: category_words(g.category),
+                hide_small=False,
+            )
+        )
         sheets.append(
             _shares(
                 f"{device}, alive by call site", "call site", groups, lambda g: place_words(g.place, folder)
@@ -42,7 +51,7 @@ def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
 
 
 def memory_diff_sheets(diff: SnapshotDiff, folder: str | None) -> tuple[Sheet, ...]:
-    """Born, died and survived, by call site."""
+    """Born, died and survived, by call site; and what became of each category."""
     title = f"from step {diff.from_step} to step {diff.to_step}"
     survived = f"{format_bytes(diff.survived_bytes)} in {plural(diff.survived_blocks, 'block')} survived"
     if not diff.groups:
@@ -50,7 +59,24 @@ def memory_diff_sheets(diff: SnapshotDiff, folder: str | None) -> tuple[Sheet, .
     sheets = [Sheet(title, note=f"{changed_bytes(diff.bytes)}, {survived}")]
     for device in dict.fromkeys(group.device for group in diff.groups):
         groups = [group for group in diff.groups if group.device == device]
-        rows = [(*_change([group]), place_words(group.place, folder)) for group in groups[:SHOWN]]
+        changes = [
+            (
+                changed_bytes(one.bytes),
+                *map(format_bytes, (one.born_bytes, one.died_bytes)),
+                category_words(one.category),
+            )
+            for one in diff.by_category()
+            if one.device == device
+        ]
+        sheets.append(
+            Sheet(
+                f"{words(device)} by category",
+                ("change", "born", "died", "category"),
+                tuple(changes),
+                words_last=True,
+            )
+        )
+        rows = [(*_change([group]), _change_words(group, folder)) for group in groups[:SHOWN]]
         if groups[SHOWN:]:
             rows.append((*_change(groups[SHOWN:]), plural(len(groups[SHOWN:]), "other call site")))
         columns = ("change", "blocks", "born", "died", "survived", "call site")
@@ -79,7 +105,13 @@ def _counter(one: Counter) -> tuple[str, ...]:
     return (name, *("-" if figure is None else format_bytes(figure) for figure in figures))
 
 
-def _shares(title: str, column: str, groups: Iterable[LiveGroup], name: Callable[[LiveGroup], str]) -> Sheet:
+def _shares(
+    title: str,
+    column: str,
+    groups: Iterable[LiveGroup],
+    name: Callable[[LiveGroup], str],
+    hide_small: bool = True,
+) -> Sheet:
     sums: dict[str, tuple[int, int]] = {}
     for group in groups:
         label = name(group) + ("   private pool" if group.private_pool else "")
@@ -90,7 +122,7 @@ def _shares(title: str, column: str, groups: Iterable[LiveGroup], name: Callable
     whole = sum(size for size, _ in sums.values())
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])
     shown = [item for item in ordered[:SHOWN] if item[1][0] >= whole * SMALL]
-    if len(shown) == len(ordered) - 1:  # one row is no shorter for hiding its name
+    if not hide_small or len(shown) == len(ordered) - 1:  # one row is no shorter for hiding its name
         shown = ordered
     rest = ordered[len(shown) :]
     if rest:
@@ -101,6 +133,11 @@ def _shares(title: str, column: str, groups: Iterable[LiveGroup], name: Callable
         for label, (size, blocks) in shown
     )
     return Sheet(title, ("bytes", "share", "blocks", column), rows, words_last=True, note=format_bytes(whole))
+
+
+def _change_words(group: GroupChange, folder: str | None) -> str:
+    place = place_words(group.place, folder)
+    return place if group.category == "unknown" else f"{place}   {category_words(group.category)}"
 
 
 def _change(groups: list[GroupChange]) -> tuple[str, ...]:

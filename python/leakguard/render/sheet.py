@@ -12,7 +12,7 @@ from leakguard.report import Place
 from leakguard.units import format_bytes
 from leakguard.wording import at_line
 
-__all__ = ["Sheet", "changed_bytes", "changed_count", "place_words"]
+__all__ = ["Sheet", "category_words", "changed_bytes", "changed_count", "place_words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ def changed_bytes(size: float | None) -> str:
 def changed_count(count: int) -> str:
     """A difference of counts: `+3`, `-1`, `0`."""
     return f"{count:+d}" if count else "0"
+
+
+def category_words(category: str) -> str:
+    """`optimizer state`."""
+    return words(category.replace("_", " "))
 
 
 def place_words(place: Place, folder: str | None) -> str:
