@@ -13,6 +13,7 @@ from leakguard.report import Place, Steps
 from leakguard.report_diff import compare
 from leakguard.run_stats import stats_of
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
+from leakguard.torch_snapshot import Growing, History, PrivatePool, Reserved, TorchSnapshot
 
 STEPS = Steps(count=40, warmup=4, source="optimizer")
 
@@ -128,6 +129,47 @@ WHOLE = Recording(
     growth=StepDiff(from_step=4, to_step=40, sites=(FORWARD, GONE)),
 )
 
+TORCH_SNAPSHOT = TorchSnapshot(
+    memory=replace(
+        SNAPSHOT,
+        devices=(DeviceMemory(device="cuda:0", counters=(Counter(name="allocated", current=60 * MIB),)),),
+    ),
+    reserved=(
+        Reserved(
+            device="cuda:0",
+            segments=9,
+            expandable_segments=2,
+            reserved_bytes=80 * MIB,
+            free_bytes=20 * MIB,
+            largest_free=(5 * MIB, MIB),
+            fragmentation=0.75,
+        ),
+    ),
+    pools=(
+        PrivatePool(
+            device="cuda:0", pool="1.0", segments=1, reserved_bytes=20 * MIB, allocated_bytes=4 * MIB
+        ),
+    ),
+    histories=(
+        History(
+            device="cuda:0",
+            events=100,
+            births=60,
+            frees=40,
+            out_of_memory=1,
+            seconds=12.0,
+            frees_unexplained=3,
+            unborn_blocks=15,
+            unborn_bytes=15 * 512,
+            placeless_blocks=1,
+            placeless_bytes=MIB,
+        ),
+        History(device="cuda:1", events=0),
+    ),
+    growing=(Growing(group=0, blocks=38, bytes=57 * MIB, tenths=10),),
+    settings=("expandable_segments=True",),
+)
+
 TABLES = {
     "reports": compare(BEFORE, AFTER),
     "same reports": compare(BEFORE, BEFORE),
@@ -139,6 +181,7 @@ TABLES = {
     "no snapshot diff": SNAPSHOT.diff(SNAPSHOT),
     "stats": stats_of(WHOLE),
     "stats of a report": stats_of(Recording(report=REPORTS["several"])),
+    "torch snapshot": TORCH_SNAPSHOT,
     "steps": TABLE,
     "no steps": StepTable(steps=Steps()),
     "diff": StepDiff(from_step=20, to_step=40, sites=(FORWARD, GONE)),

@@ -8,13 +8,15 @@ from leakguard.render.report_diff_sheets import report_diff_sheets
 from leakguard.render.sheet import Sheet
 from leakguard.render.stats_sheets import stats_sheets
 from leakguard.render.step_sheets import diff_sheets, table_sheets
+from leakguard.render.torch_snapshot_sheets import torch_snapshot_sheets
 from leakguard.report_diff import ReportDiff
 from leakguard.run_stats import RunStats
 from leakguard.step_table import StepDiff, StepTable
+from leakguard.torch_snapshot import TorchSnapshot
 
 __all__ = ["Sheeted", "sheets_of"]
 
-Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff | ReportDiff | RunStats
+Sheeted = StepTable | StepDiff | Snapshot | SnapshotDiff | ReportDiff | RunStats | TorchSnapshot
 
 
 def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
@@ -29,4 +31,6 @@ def sheets_of(value: Sheeted, folder: str | None) -> tuple[Sheet, ...]:
         return report_diff_sheets(value, folder)
     if isinstance(value, RunStats):
         return stats_sheets(value, folder)
+    if isinstance(value, TorchSnapshot):
+        return torch_snapshot_sheets(value, folder)
     return diff_sheets(value, folder)

@@ -16,25 +16,35 @@ SHOWN = 12
 SMALL = 0.01
 """Places with less than this share of a device's live bytes are shown together."""
 
+FIGURES: dict[str, Callable[[Counter], int | None]] = {
+    "current": lambda one: one.current,
+    "peak": lambda one: one.peak,
+    "allocated in all": lambda one: one.total_allocated,
+    "freed in all": lambda one: one.total_freed,
+}
+"""The columns of a device's counters; one without any figure is left out."""
 
-def memory_sheets(snapshot: Snapshot, folder: str | None) -> tuple[Sheet, ...]:
-    """For each device what its allocator says, then what is alive by category, call site, module, and phase."""
+
+def memory_sheets(snapshot: Snapshot, folder: str | None, *, watched: bool = True) -> tuple[Sheet, ...]:
+    """For each device what its allocator says, then what is alive by category, call site, module, and phase.
+    `watched` says whether leakguard made the snapshot: others know neither steps nor categories."""
     sheets = []
     for memory in snapshot.devices:
         groups = snapshot.of(memory.device)
         device = words(memory.device)
-        sheets.append(_counters(memory, groups, snapshot.step))
+        sheets.append(_counters(memory, groups, snapshot.step if watched else None))
         if not groups:
             continue
-        sheets.append(
-            _shares(
-                f"{device}, alive by category",
-                "category",
-                groups,
-                lambda g: category_words(g.category),
-                hide_small=False,
+        if watched:
+            sheets.append(
+                _shares(
+                    f"{device}, alive by category",
+                    "category",
+                    groups,
+                    lambda g: category_words(g.category),
+                    hide_small=False,
+                )
             )
-        )
         sheets.append(
             _shares(
                 f"{device}, alive by call site", "call site", groups, lambda g: place_words(g.place, folder)
@@ -84,25 +94,25 @@ def memory_diff_sheets(diff: SnapshotDiff, folder: str | None) -> tuple[Sheet, .
     return tuple(sheets)
 
 
-def _counters(memory: DeviceMemory, groups: Iterable[LiveGroup], step: int) -> Sheet:
+def _counters(memory: DeviceMemory, groups: Iterable[LiveGroup], step: int | None) -> Sheet:
     private = sum(group.bytes for group in groups if group.private_pool)
-    notes = [f"after {plural(step, 'step')}"]
+    notes = [] if step is None else [f"after {plural(step, 'step')}"]
     if private:
         notes.append(f"{format_bytes(private)} in private pools")
     if memory.outside_allocator_bytes is not None:
         notes.append(f"{format_bytes(memory.outside_allocator_bytes)} outside the allocator")
-    return Sheet(
-        words(memory.device),
-        ("bytes", "current", "peak", "allocated in all", "freed in all"),
-        tuple(map(_counter, memory.counters)),
-        note=", ".join(notes),
-    )
+    columns = [("bytes", *map(_counter_name, memory.counters))]
+    for name, figure in FIGURES.items():
+        figures = [figure(one) for one in memory.counters]
+        if figures == [None] * len(figures) and name != "current":
+            continue
+        columns.append((name, *("-" if value is None else format_bytes(value) for value in figures)))
+    header, *rows = zip(*columns, strict=True)
+    return Sheet(words(memory.device), header, tuple(rows), note=", ".join(notes))
 
 
-def _counter(one: Counter) -> tuple[str, ...]:
-    name = words(one.name) if one.pool == "all" else f"  {words(one.pool)} pool"
-    figures = (one.current, one.peak, one.total_allocated, one.total_freed)
-    return (name, *("-" if figure is None else format_bytes(figure) for figure in figures))
+def _counter_name(one: Counter) -> str:
+    return words(one.name) if one.pool == "all" else f"  {words(one.pool)} pool"
 
 
 def _shares(

@@ -48,7 +48,7 @@ def category_words(category: str) -> str:
 def place_words(place: Place, folder: str | None) -> str:
     """`train.py:41 in Net.forward   F.relu(self.fc1(x))   module encoder.fc1`."""
     if place.file is None:
-        where = "an unknown line"
+        where = f"an unknown line, {words(place.op)}" if place.op else "an unknown line"
     else:
         where = short_path(place.file, folder)
         if place.line is not None:
