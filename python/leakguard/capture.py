@@ -49,7 +49,14 @@ class CaptureWriter:
     Raises ReportError when the file cannot be created. To be used by one process; from any of its threads.
     """
 
-    def __init__(self, path: Path, *, most_rows: int = MOST_ROWS, command: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        most_rows: int = MOST_ROWS,
+        command: str | None = None,
+        began: float | None = None,
+    ) -> None:
         self.path = path
         self.trouble: str | None = None
         self.seconds = 0.0
@@ -65,7 +72,7 @@ class CaptureWriter:
         )  # what transactions took; one may be held up, most are not
         self._due = 0.0
         self._retry = RETRY_SECONDS
-        facts = {**versions()._asdict(), "command": command, "began": time.time(), **process()}
+        facts = {**versions()._asdict(), "command": command, "began": began or time.time(), **process()}
         try:
             self._connection: sqlite3.Connection | None = created(path, facts)
             self._identity = identity(path)
@@ -87,6 +94,18 @@ class CaptureWriter:
         with self._turn() as granted:
             if granted and self._is_there():
                 self._write(lambda connection: self._put(connection, recording, survivors, final))
+
+    def replace(self, rows: Iterable[StepRow], recording: Recording) -> None:
+        """These rows and what is known now, in the place of all there was."""
+
+        def whole(connection: sqlite3.Connection) -> None:
+            self._clear(connection)
+            self._insert(connection, list(rows))
+            self._put(connection, recording, {}, False)
+
+        with self._turn() as granted:
+            if granted and self._is_there():
+                self._write(whole)
 
     def restart(self) -> None:
         """Forgets the steps so far."""
@@ -207,13 +226,9 @@ class CaptureWriter:
             "UPDATE step SET survivors = ? WHERE device = ? AND last = ?",
             [(size, self._device(connection, device), last) for (device, last), size in survivors.items()],
         )
-        facts: dict[str, Any] = {
-            **versions()._asdict(),
-            "source": report.steps.source,
-            "warmup": report.steps.warmup,
-        }
-        if final:
-            facts["ended"] = time.time()
+        steps = report.steps
+        facts: dict[str, Any] = {**versions()._asdict(), "source": steps.source, "warmup": steps.warmup}
+        facts["ended" if final else "updated"] = time.time()
         put_facts(connection, facts)
         text = json.dumps(report.to_dict(), separators=(",", ":"))
         step = report.steps.count

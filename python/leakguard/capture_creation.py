@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leakguard.capture_file import APPLICATION, SCHEMA, TABLES, is_capture, opened
-from leakguard.report_file import ReportError
+from leakguard.capture_file import APPLICATION, SCHEMA, TABLES, check_writable
 
 __all__ = ["created", "put_facts"]
 
@@ -27,11 +26,7 @@ PARTS = ("", "-wal", "-shm", "-journal")
 
 def created(path: Path, facts: Mapping[str, Any]) -> sqlite3.Connection:
     """A new file; with a write-ahead log where that works, else with a rollback journal."""
-    if path.exists() and path.stat().st_size:
-        if not is_capture(path):
-            raise ReportError(f"{path} is there and is no capture: it is not overwritten. Name another file.")
-        with opened(path):
-            pass
+    check_writable(path)
     for mode in ("WAL", "PERSIST"):
         if mode == "WAL" and _is_on_network(path):
             continue

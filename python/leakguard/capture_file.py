@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from leakguard import report_file
 from leakguard.report_file import ReportError
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "SCHEMA",
     "TABLES",
     "WRITTEN_HERE",
+    "check_writable",
     "identity",
     "is_capture",
     "is_capture_name",
@@ -90,6 +92,17 @@ def is_capture(path: str | Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def check_writable(path: Path) -> None:
+    """Raises ReportError when a report, or a capture where the name says so, could not be written to `path`. A capture
+    is replaced, any other SQLite file or text is not."""
+    report_file.check_writable(path)
+    if is_capture_name(path) and path.exists() and path.stat().st_size:
+        if not is_capture(path):
+            raise ReportError(f"{path} is there and is no capture: it is not overwritten. Name another file.")
+        with opened(path):
+            pass
 
 
 def identity(path: str | Path) -> tuple[int, int]:

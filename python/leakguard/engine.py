@@ -4,12 +4,14 @@ not."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
+from leakguard import live_files
 from leakguard._native import core
 from leakguard.attachment import Attachment
 from leakguard.categories import Categories
@@ -20,7 +22,7 @@ from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
 from leakguard.memory_advice import backward_advice
 from leakguard.memory_snapshot import Snapshot
-from leakguard.recorder import Recorder, command_line
+from leakguard.recorder import LiveTeller, Recorder, Teller, command_line
 from leakguard.recording import MOST_SITES, Recording
 from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
@@ -33,6 +35,9 @@ from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
 
 __all__ = ["Engine"]
+
+Spent = Callable[[], tuple[Sequence[str], float]]
+"""Gives the failures inside leakguard so far, and the seconds that its hooks have cost."""
 
 WARMUP = 4
 """Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
@@ -65,7 +70,7 @@ class Engine:
         self.followers: list[Callable[[], None]] = []  # called after each step
         self._resting = False
         self._seeking = False
-        self._recorder: Recorder | None = None
+        self._tellers: list[Teller] = []
         self._steps = StepFinder(self._mark, self.restart, guarded)
         self._attachment = Attachment(user_code, operators=operators)
         self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
@@ -136,7 +141,7 @@ class Engine:
             back.callback(self._modules.clear)
             back.callback(self._attachment.release)
             back.callback(self._steps.remove)
-            back.callback(self.stop_recording, None)
+            back.callback(self.end_telling, None)
             core.seek_root_modules(None)
 
     def report(self, failures: Sequence[str], seconds: float) -> Report:
@@ -147,28 +152,25 @@ class Engine:
         self._guarded(self._tails.look)(quiet=not growing)
         return self._diagnosed(failures, seconds)
 
-    def record(
-        self, path: Path, tell: Callable[[str], None], spent: Callable[[], tuple[Sequence[str], float]]
+    def begin_telling(
+        self, capture: Path | None, live: bool, tell: Callable[[str], None], spent: Spent
     ) -> None:
-        """Writes the run into a capture file from now on, until `stop_recording`. `tell` gets a sentence when it
-        cannot be written, `spent` gives the failures and the seconds of hooks for its reports. Raises ReportError."""
+        """Writes the run into a capture file from now on, and tells of it in the runtime folder if `live`. `tell` gets
+        a sentence when the capture cannot be written. Raises ReportError when it cannot be created."""
+        picture = functools.partial(self._picture, spent)
+        if live and live_files.is_wanted():
+            self._tellers.append(LiveTeller(self._watch, picture))
+        if capture is not None:
+            self._tellers.append(Recorder(capture, self._watch, picture, tell))
 
-        def picture() -> Recording:
-            return Recording(
-                report=self._diagnosed(*spent()), growth=step_growth(self._watch, WARMUP, MOST_SITES)
-            )
-
-        self._recorder = Recorder(path, self._watch, picture, tell)
-
-    def stop_recording(self, report: Report | None) -> None:
-        """Ends the capture file with the last report, or without."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
-            return
-        if report is None:
-            recorder.close()
-        else:
-            recorder.finish(self.recording(report))
+    def end_telling(self, report: Report | None) -> None:
+        """Ends what `record` and `tell_live` have begun, with the last report or without."""
+        tellers, self._tellers = self._tellers, []
+        for teller in tellers:
+            if report is None:
+                teller.close()
+            else:
+                teller.finish(functools.partial(self.recording, report))
 
     def recording(self, report: Report) -> Recording:
         """All that is known of the run, with this report."""
@@ -179,6 +181,12 @@ class Engine:
             sources=sources_of(report.findings),
             command=command_line(),
             growth=step_growth(self._watch, WARMUP, MOST_SITES),
+        )
+
+    def _picture(self, spent: Spent) -> Recording:
+        """What is known during the run, without looking at single blocks."""
+        return Recording(
+            report=self._diagnosed(*spent()), growth=step_growth(self._watch, WARMUP, MOST_SITES)
         )
 
     def _diagnosed(self, failures: Sequence[str], seconds: float) -> Report:
@@ -221,8 +229,8 @@ class Engine:
         if self._seeking and self._steps.source != "forward":
             self._seeking = False
             core.seek_root_modules(None)
-        if self._recorder is not None:
-            self._recorder.step_ended(elapsed, bool(asked & core.FRESH))
+        for teller in self._tellers:
+            teller.step_ended(elapsed, bool(asked & core.FRESH))
         for follower in self.followers:
             follower()
 
@@ -255,7 +263,7 @@ class Engine:
             advice=(
                 *self._attachment.cuda.advice(self.step_count),
                 *backward_advice(self._steps.backward_calls),
-                *(self._recorder.advice() if self._recorder is not None else ()),
+                *(advice for teller in self._tellers for advice in teller.advice()),
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
         )

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from leakguard import caller, report_file
-from leakguard.capture_file import is_capture_name
+from leakguard.capture_file import check_writable, is_capture_name
 from leakguard.memory_snapshot import Snapshot
 from leakguard.recording import Recording
-from leakguard.report import Report, ReportError, Steps, unwatched
+from leakguard.report import Report, ReportError, Steps, not_begun, not_made, unwatched
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.torch_import import when_torch_loads
 
@@ -75,8 +75,8 @@ def watch(
         return present
     file = None if save is None else report_file.report_path(str(save))
     if file is not None:
-        report_file.check_writable(file)
-    guard = Guard(save=file, on_exit=on_exit)
+        check_writable(file)
+    guard = Guard(save=file, on_exit=on_exit, live=True)
     if wait_for_torch and not modules:
         when_torch_loads(functools.partial(guard.attach_quietly, _names(user_code), detail))
     else:
@@ -118,9 +118,16 @@ class Guard:
     """Watches from `watch()` until `stop()`, the end of a `with` block, or the end of the process."""
 
     def __init__(
-        self, *, save: Path | None = None, on_exit: OnExit = "never", inert: str | None = None
+        self,
+        *,
+        save: Path | None = None,
+        on_exit: OnExit = "never",
+        inert: str | None = None,
+        live: bool = False,
     ) -> None:
-        self._save = save
+        captures = is_capture_name(save or "")
+        self._save, self._capture = (None if captures else save), (save if captures else None)
+        self._live = live
         self._on_exit = on_exit
         self._inert = inert
         self._engine: Engine | None = None
@@ -158,8 +165,7 @@ class Guard:
             from leakguard.engine import Engine
 
             self._engine = Engine(modules, user_code, self.guarded, seek_modules, operators=detail == "ops")
-            if self._save is not None and is_capture_name(self._save):
-                self._engine.record(self._save, self._tell, lambda: (self._failures, self._seconds))
+            self.guarded(self._engine.begin_telling)(self._capture, self._live, self._tell, self._spent)
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
@@ -227,24 +233,14 @@ class Guard:
         if self._last is not None:
             return self._last
         if self._engine is None:
-            if self._failures:
-                return unwatched(
-                    f"watching could not begin: {self._failures[0]}",
-                    "python -m leakguard run needs a torch that it was built for",
-                    failures=len(self._failures),
-                )
-            return unwatched("the program never imported torch", "watch a program that does")
+            return not_begun(self._failures)
         try:
             return self._engine.report(self._failures, self._seconds)
         except MemoryError:  # the caller may be able to make room
             raise
         except Exception as error:
             self.failed(error)
-        return unwatched(
-            f"leakguard itself failed: {self._failures[-1]}",
-            "please report this failure; the program is not to blame",
-            failures=len(self._failures),
-        )
+        return not_made(self._failures)
 
     def table(self) -> StepTable:
         """One row a step, or for several steps of a long run, as it is now; after `stop()` as it was then. Print
@@ -326,9 +322,8 @@ class Guard:
             if self.active and self._engine is not None and not self.is_forked:
                 self._last = self.report()
                 self._last_table = self._engine.table()
-                if self._save is not None and is_capture_name(self._save):
-                    self.guarded(self._engine.stop_recording)(self._last)
-                elif self._save is not None:
+                self.guarded(self._engine.end_telling)(self._last)
+                if self._save is not None:
                     self._last.save(self._save)
         except (ReportError, MemoryError) as error:
             self.failed(error)
@@ -370,6 +365,9 @@ class Guard:
         self._failures.append(f"{type(error).__name__}: {error}")
         if len(self._failures) == 1:
             self._tell(f"an internal failure, training goes on: {self._failures[0]}")
+
+    def _spent(self) -> tuple[list[str], float]:
+        return self._failures, self._seconds
 
     def _tell(self, sentence: str) -> None:
         if sys.stderr is not None:

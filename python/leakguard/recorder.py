@@ -8,35 +8,66 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+from leakguard import live_files
 from leakguard._native import core
 from leakguard.capture import CaptureWriter
 from leakguard.recording import Recording
-from leakguard.report import Advice
+from leakguard.report import Advice, ReportError
 from leakguard.step_rows import RowMaker, survivors_of
 
-__all__ = ["Recorder", "command_line"]
+__all__ = ["LiveTeller", "Recorder", "Teller", "command_line"]
 
-FIRST_SECONDS, EVERY_SECONDS = 1.0, 2.0
-"""When the first picture is due, and the least time between two."""
-
-BUDGET = 0.01
-"""Share of the time that pictures may take."""
+FIRST_SECONDS = 1.0
+"""When the first picture is due."""
 
 MOST_COUNTED = 20_000
 """Live blocks up to which a picture during the run tells what survives of each step: it looks at each of them."""
 
 
+class Teller(Protocol):
+    """What an engine tells of its steps."""
+
+    def step_ended(self, elapsed: float, fresh: bool) -> None:
+        """After each mark. `fresh` says that something has just come under suspicion."""
+
+    def finish(self, last: Callable[[], Recording]) -> None:
+        """The end, with all that is known."""
+
+    def close(self) -> None:
+        """The end, without a report."""
+
+    def advice(self) -> tuple[Advice, ...]:
+        """What a report has to say of it."""
+
+
+class Due:
+    """When the next picture is: at least `every` seconds after the last, and so late that they take no more than
+    `budget` of the time."""
+
+    def __init__(self, every: float, budget: float) -> None:
+        self.every = every
+        self.budget = budget
+        self.at = FIRST_SECONDS
+
+    def taken(self, elapsed: float, began: float) -> None:
+        """A picture has been taken, from `began` on the performance counter."""
+        self.at = elapsed + max(self.every, (time.perf_counter() - began) / self.budget)
+
+
 class Recorder:
-    """Feeds one capture file from the marks of `watch`. `picture(final)` is what is known of the run; it is asked for
-    with final=False during the run and must be cheap then. `tell` gets a sentence when the file cannot be written."""
+    """Feeds a capture file from the marks of `watch`. `picture()` is what is known of the run, cheaply; `tell` gets a
+    sentence when the file cannot be written.
+
+    Raises ReportError when the file cannot be created.
+    """
+
+    every = 2.0
+    budget = 0.01
 
     def __init__(
-        self,
-        path: Path,
-        watch: core.Watch,
-        picture: Callable[[], Recording],
-        tell: Callable[[str], None],
+        self, path: Path, watch: core.Watch, picture: Callable[[], Recording], tell: Callable[[str], None]
     ) -> None:
         self._watch = watch
         self._picture = picture
@@ -46,36 +77,36 @@ class Recorder:
         self._base = watch.base
         self._maker = RowMaker(watch.base)
         self._owner = os.getpid()
-        self._due = FIRST_SECONDS
+        self._due = Due(self.every, self.budget)
         self._survivors: dict[tuple[str, int], int] = {}
 
     def step_ended(self, elapsed: float, fresh: bool) -> None:
-        """After each mark. `fresh` says that something has just come under suspicion."""
+        """Writes the step, and a picture when one is due or suspicion is news."""
         if os.getpid() != self._owner:
             return
         self._put_rows()
-        if elapsed >= self._due or (fresh and self._due == FIRST_SECONDS):
+        if elapsed >= self._due.at or (fresh and self._due.at == FIRST_SECONDS):
             began = time.perf_counter()
             few = sum(core.counts(device)[0] for device in core.devices()) <= MOST_COUNTED
             self._writer.put(self._picture(), self._changed_survivors() if few else {})
-            self._due = elapsed + max(EVERY_SECONDS, (time.perf_counter() - began) / BUDGET)
+            self._due.taken(elapsed, began)
         self._complain()
 
-    def finish(self, recording: Recording) -> None:
-        """The last report, and the end of writing."""
+    def finish(self, last: Callable[[], Recording]) -> None:
+        """Writes the last report."""
         if os.getpid() != self._owner:
             return
         self._put_rows()
-        self._writer.put(recording, self._changed_survivors(), final=True)
+        self._writer.put(last(), self._changed_survivors(), final=True)
         self._complain()
         self._writer.close()
 
     def close(self) -> None:
-        """Ends writing without a report."""
+        """Ends writing."""
         self._writer.close()
 
     def advice(self) -> tuple[Advice, ...]:
-        """What a report has to say of the file."""
+        """That the file is not written, when it is not."""
         trouble = self._writer.trouble
         return (Advice(topic="capture", text=self._sentence(trouble)),) if trouble else ()
 
@@ -108,11 +139,60 @@ class Recorder:
         return f"{self._writer.path} is not written any more: {trouble}"
 
 
+class LiveTeller:
+    """Keeps the file of the runtime folder, which `leakguard live` reads: a small picture, every second or so. Costs a
+    comparison in between. What cannot be written is let be."""
+
+    every = 1.0
+    budget = 0.005
+
+    def __init__(self, watch: core.Watch, picture: Callable[[], Recording]) -> None:
+        self._watch = watch
+        self._picture = picture
+        self._writer: CaptureWriter | None = None
+        self._began = time.time()
+        self._owner = os.getpid()
+        self._due = Due(self.every, self.budget)
+
+    def step_ended(self, elapsed: float, fresh: bool) -> None:
+        """Writes a picture when one is due."""
+        del fresh
+        if elapsed < self._due.at or os.getpid() != self._owner:
+            return
+        began = time.perf_counter()
+        if self._writer is None:
+            try:
+                self._writer = CaptureWriter(
+                    live_files.made_path(), command=command_line(), began=self._began
+                )
+            except (ReportError, OSError):
+                self._due.at = float("inf")
+                return
+        rows = RowMaker(self._watch.base).rows(self._watch.rows())
+        self._writer.replace(rows, self._picture())
+        self._due.taken(elapsed, began)
+
+    def finish(self, last: Callable[[], Recording]) -> None:
+        """Takes the file away: the process is not watched any more."""
+        del last
+        self.close()
+
+    def close(self) -> None:
+        """Takes the file away."""
+        if self._writer is not None and os.getpid() == self._owner:
+            self._writer.close()
+            live_files.removed(self._writer.path)
+            self._writer = None
+
+    def advice(self) -> tuple[Advice, ...]:
+        """Nothing: nobody has asked for the file."""
+        return ()
+
+
 def command_line() -> str | None:
     """What is run, as one would type it."""
     words = [word for word in sys.argv if isinstance(word, str)] if isinstance(sys.argv, list) else []
-    return (
-        shlex.join([os.path.relpath(words[0]) if os.path.isabs(words[0]) else words[0], *words[1:]])
-        if words
-        else None
-    )
+    if not words:
+        return None
+    program = os.path.relpath(words[0]) if os.path.isabs(words[0]) else words[0]
+    return shlex.join([program, *words[1:]])

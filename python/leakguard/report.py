@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,6 +39,8 @@ __all__ = [
     "is_leak",
     "is_warning",
     "load",
+    "not_begun",
+    "not_made",
     "status_of",
     "unwatched",
     "versions",
@@ -295,4 +297,24 @@ def unwatched(why: str, next: str, *, failures: int = 0) -> Report:
         why=why,
         next=next,
         lost=Lost(failures=failures),
+    )
+
+
+def not_begun(failures: Sequence[str]) -> Report:
+    """The report of a watch that waited for torch, and has not begun."""
+    if failures:
+        return unwatched(
+            f"watching could not begin: {failures[0]}",
+            "python -m leakguard run needs a torch that it was built for",
+            failures=len(failures),
+        )
+    return unwatched("the program never imported torch", "watch a program that does")
+
+
+def not_made(failures: Sequence[str]) -> Report:
+    """The report of a watch whose report could not be made."""
+    return unwatched(
+        f"leakguard itself failed: {failures[-1]}",
+        "please report this failure; the program is not to blame",
+        failures=len(failures),
     )

@@ -60,8 +60,9 @@ class RowMaker:
 def step_table(watch: core.Watch, steps: Steps) -> StepTable:
     """What the steps of `watch` that count have done, each with what of it is alive now."""
     marks = watch.rows()
+    ends = [marks[0][0] - 1, *(step for _, step, _, _ in marks)] if marks else []  # what is older is nobody's
     rows: dict[str, list[StepRow]] = {}
-    for row in RowMaker(watch.base).rows(marks, survivors_of([step for _, step, _, _ in marks])):
+    for row in RowMaker(watch.base).rows(marks, survivors_of(ends)):
         rows.setdefault(row.device, []).append(row)
     return StepTable(steps=steps, rows=tuple(row for of_device in rows.values() for row in of_device))
 

@@ -15,7 +15,8 @@ torch = pytest.importorskip("torch")
 
 import leakguard  # noqa: E402
 from leakguard import capture, recorder  # noqa: E402
-from leakguard.guard import Guard  # noqa: E402
+from leakguard._native import core  # noqa: E402
+from leakguard.guard import Guard, current  # noqa: E402
 from leakguard.recording import Recording, load_recording  # noqa: E402
 from leakguard.step_table import StepTable  # noqa: E402
 
@@ -76,8 +77,9 @@ def test_each_step_of_a_long_run_is_there(path: Path) -> None:
 
 
 def test_during_the_run_there_is_a_verdict(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(recorder, "BUDGET", 1e9)
+    monkeypatch.setattr(recorder, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(recorder.Recorder, "every", 0.0)
+    monkeypatch.setattr(recorder.Recorder, "budget", 1e9)
     with leakguard.watch(on_exit="never", save=path):
         kept = train(30)
         report = leakguard.load(path)
@@ -101,8 +103,8 @@ def test_steps_that_are_set_aside_are_not_in_it(path: Path) -> None:
 
 def test_a_disk_that_is_full_is_told(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with leakguard.watch(on_exit="never", save=path) as guard:
-        assert guard._engine is not None and guard._engine._recorder is not None
-        guard._engine._recorder._writer._connection.execute("PRAGMA max_page_count = 1")
+        assert guard._engine is not None
+        guard._engine._tellers[-1]._writer._connection.execute("PRAGMA max_page_count = 1")
         kept = train(500)
         report = guard.report()
     sentence = f"{path} is not written any more: database or disk is full"
@@ -118,8 +120,22 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
     (tmp_path / "mine.lg").write_text("mine")
     with pytest.raises(leakguard.ReportError, match="is no capture"):
         leakguard.watch(save=tmp_path / "mine.lg")
-    with leakguard.watch(on_exit="never", save=tmp_path / "run.lg") as guard:  # nobody watches since
-        assert not guard.is_inert
+    assert current() is None and not core.cpu_attached()
+
+
+def test_a_file_that_cannot_be_made_later_stops_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise leakguard.ReportError("no room")
+
+    monkeypatch.setattr(recorder, "CaptureWriter", fails)
+    with leakguard.watch(on_exit="never", save=path) as guard:
+        kept = train(20)
+        report = guard.report()
+    assert (report.status, report.lost.failures) == ("leak", 1)
+    assert "training goes on: ReportError: no room" in capsys.readouterr().err
+    assert len(kept) == 20
 
 
 def test_killed_in_the_middle(path: Path) -> None:

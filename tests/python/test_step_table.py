@@ -46,6 +46,15 @@ def test_a_row_for_each_step(guard: Guard) -> None:
     assert [row.survivors for row in guard.table().of("cpu")][4] == 0
 
 
+def test_what_an_earlier_watch_has_seen_survives_in_no_row() -> None:
+    with leakguard.watch(on_exit="never"):
+        kept = train(5)
+    with leakguard.watch(on_exit="never") as guard:
+        kept += train(2)
+        assert [row.survivors for row in guard.table().of("cpu")] == [4 * KEPT, 4 * KEPT]
+    assert len(kept) == 7
+
+
 def test_a_long_run_is_thinned_and_adds_up(guard: Guard) -> None:
     kept = train(400)
     rows = guard.table().of("cpu")

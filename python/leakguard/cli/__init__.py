@@ -7,14 +7,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakguard.cli import bisect, diff, doctor, explain, html, run, show, stats
+from leakguard.cli import bisect, diff, doctor, explain, html, live, run, show, stats
 from leakguard.report import ReportError, versions
 
-COMMANDS = (run, show, html, explain, diff, stats, bisect, doctor)
+COMMANDS = (run, live, show, html, explain, diff, stats, bisect, doctor)
 
 EPILOG = """\
 examples:
   python -m leakguard run train.py --epochs 3      watch a training script, change nothing in it
+  python -m leakguard live                         see a watched run while it goes
   python -m leakguard show report.json             read a saved report again
   python -m leakguard html report.json             write it as a page
   python -m leakguard explain 9f31c0a2 report.json read one finding of it

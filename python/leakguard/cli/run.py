@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakguard import report_file
-from leakguard.capture_file import is_capture_name
+from leakguard.capture_file import check_writable, is_capture_name
 from leakguard.cli.endings import leave
 from leakguard.cli.session import Session
 from leakguard.cli.target import TargetError, split_arguments
@@ -118,8 +118,10 @@ def _files(options: argparse.Namespace) -> tuple[Path | None, Path | None, str |
                 f"{capture} and {report} cannot both be the report: -o takes a capture, *.leakguard."
             )
         report, capture = capture, None
-    for name in (report, options.html, capture):
+    for name in (report, options.html):
         if name is not None:
             report_file.check_writable(report_file.report_path(name))
+    if capture is not None:
+        check_writable(report_file.report_path(capture))
     file, page = (None if name is None else report_file.report_path(name) for name in (report, options.html))
     return file, page, capture
