@@ -5,126 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/survivors.h"
+
 namespace leakguard {
 namespace {
-
-// The windows that count, and what they add up to.
-struct Survivors {
-  std::vector<BirthWindow> windows;
-  uint32_t birthSteps = 0;
-  int64_t blocks = 0;
-  int64_t bytes = 0;
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-
-Survivors sumOf(std::vector<BirthWindow> windows) {
-  Survivors sum;
-  for (const BirthWindow& window : windows) {
-    sum.birthSteps += window.birthSteps;
-    sum.blocks += window.blocks;
-    sum.bytes += window.bytes;
-  }
-  if (!windows.empty()) {
-    sum.first = windows.front().first;
-    sum.last = windows.back().last;
-  }
-  sum.windows = std::move(windows);
-  return sum;
-}
-
-// The part of a window that was born at `from` or later. `before` was alive when step from - 1 ended: at most that much
-// of the window is older.
-BirthWindow clipped(BirthWindow window, uint32_t from, const LiveCount& before) {
-  if (window.first >= from) {
-    return window;
-  }
-  const int64_t blocks = std::max<int64_t>(0, window.blocks - before.blocks);
-  const uint32_t earlier = from - window.first;
-  window.blocks = static_cast<uint32_t>(blocks);
-  window.bytes = std::max<int64_t>(0, window.bytes - before.bytes);
-  window.birthSteps = std::min(window.birthSteps > earlier ? window.birthSteps - earlier : 1, window.blocks);
-  window.first = from;
-  return window;
-}
-
-Survivors countable(std::span<const BirthWindow> windows, uint32_t from, uint32_t to, const LiveCount& before) {
-  std::vector<BirthWindow> kept;
-  for (const BirthWindow& whole : windows) {
-    if (whole.last < from || whole.last > to) {
-      continue;
-    }
-    const BirthWindow window = clipped(whole, from, before);
-    if (window.blocks != 0) {
-      kept.push_back(window);
-    }
-  }
-  return sumOf(std::move(kept));
-}
-
-// Mean distance of the births in one window: all that is known of merged ones.
-uint32_t distanceWithin(const BirthWindow& window) {
-  return window.birthSteps > 1 ? (window.last - window.first) / (window.birthSteps - 1) : 0;
-}
-
-uint32_t longestDistance(std::span<const BirthWindow> windows) {
-  uint32_t longest = 0;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    longest = std::max(longest, distanceWithin(windows[i]));
-    if (i > 0) {
-      longest = std::max(longest, windows[i].first - windows[i - 1].last);
-    }
-  }
-  return longest;
-}
-
-// Index of the first window after the latest long pause that has enough births after it; 0 when there is none.
-size_t latestPhase(std::span<const BirthWindow> windows) {
-  constexpr uint32_t kPause = 8; // steps
-  uint32_t births = 0;
-  uint32_t longest = 1; // distance between two births after the pause
-  for (size_t i = windows.size(); i-- > 1;) {
-    births += windows[i].birthSteps;
-    longest = std::max(longest, distanceWithin(windows[i]));
-    const uint32_t pause = windows[i].first - windows[i - 1].last;
-    if (births >= Growth::kFirm && pause >= std::max(kPause, 4 * longest)) {
-      return i;
-    }
-    longest = std::max(longest, pause);
-  }
-  return 0;
-}
-
-// A merged window's births are spread over its span.
-int64_t blocksBornAfter(const Survivors& survivors, uint32_t step) {
-  int64_t blocks = 0;
-  for (const BirthWindow& window : survivors.windows) {
-    if (window.last > step) {
-      const int64_t span = window.last - window.first + 1;
-      const int64_t after = window.last - std::max(step, window.first - 1);
-      blocks += window.blocks * after / span;
-    }
-  }
-  return blocks;
-}
-
-// Whether the births are spread over their time: some in each of the last three quarters, enough in the second half.
-bool spread(const Survivors& survivors, uint32_t to) {
-  const double length = to - survivors.first + 1.0;
-  std::array<double, 4> quarters{};
-  for (const BirthWindow& window : survivors.windows) {
-    // A merged window's births are spread over its span.
-    const double span = window.last - window.first + 1.0;
-    for (size_t q = 0; q < 4; ++q) {
-      const double begin = std::max<double>(window.first - survivors.first, length * static_cast<double>(q) / 4);
-      const double end = std::min<double>(window.last - survivors.first + 1.0, length * static_cast<double>(q + 1) / 4);
-      quarters[q] += end > begin ? window.birthSteps * (end - begin) / span : 0;
-    }
-  }
-  const double all = survivors.birthSteps;
-  const double late = quarters[2] + quarters[3];
-  return quarters[1] > 0 && quarters[2] > 0 && quarters[3] > 0 && late >= 0.3 * all && quarters[3] >= 0.1 * all;
-}
 
 // Whether live blocks rose by what was born since about `step`.
 bool rose(uint32_t group, const Survivors& survivors, uint32_t step, uint32_t newest, const StepHistory& history) {
@@ -190,21 +74,10 @@ std::optional<Evidence> judgeSurvivors(
   return evidence;
 }
 
-} // namespace
-
-std::optional<Evidence> Growth::judge(
-    uint32_t group,
-    std::span<const BirthWindow> windows,
-    const StepHistory& history) {
-  const uint32_t steps = history.steps();
-  const uint32_t from = history.base() + kWarmup;
-  if (steps < from + kFirm + kTail) {
-    return std::nullopt;
-  }
-  const uint32_t newest = steps - 1;
-  const Survivors all = countable(windows, from, newest - kTail, history.countAt(from - 1, group));
+// By the births after the latest long pause, or by all, whichever is the better measure.
+std::optional<Evidence> judgePhases(uint32_t group, const Survivors& all, uint32_t newest, const StepHistory& history) {
   const std::span<const BirthWindow> born = all.windows;
-  const size_t split = latestPhase(born);
+  const size_t split = latestPhase(born, Growth::kFirm);
   if (split == 0) {
     return judgeSurvivors(group, all, newest, history);
   }
@@ -216,6 +89,46 @@ std::optional<Evidence> Growth::judge(
   const Survivors& other = rhythm ? phase : all;
   std::optional<Evidence> evidence = judgeSurvivors(group, better, newest, history);
   return evidence ? evidence : judgeSurvivors(group, other, newest, history);
+}
+
+} // namespace
+
+std::optional<Evidence> Growth::judge(
+    uint32_t group,
+    std::span<const BirthWindow> windows,
+    const StepHistory& history,
+    const Evidence* known) {
+  const uint32_t steps = history.steps();
+  const uint32_t from = history.base() + kWarmup;
+  if (steps < from + kFirm + kTail) {
+    return std::nullopt;
+  }
+  const uint32_t newest = steps - 1;
+  const Survivors all = countable(windows, from, newest - kTail, history.countAt(from - 1, group));
+  std::optional<Evidence> evidence = judgePhases(group, all, newest, history);
+  if (!evidence) {
+    return evidence;
+  }
+  if (known != nullptr && known->firstStep > evidence->firstStep) {
+    const bool merged = std::any_of(all.windows.begin(), all.windows.end(), [&](const BirthWindow& window) {
+      return window.first == evidence->firstStep && window.last >= known->firstStep;
+    });
+    if (merged) { // with births from before the growth, by which they cannot be told apart any more
+      const Survivors since = countable(windows, known->firstStep, newest - kTail, known->older);
+      if (std::optional<Evidence> same = judgeSurvivors(group, since, newest, history)) {
+        same->older = known->older;
+        return same;
+      }
+    }
+  }
+  evidence->older = evidence->live;
+  for (const BirthWindow& window : windows) {
+    if (window.first >= evidence->firstStep) {
+      evidence->older.blocks -= window.blocks;
+      evidence->older.bytes -= window.bytes;
+    }
+  }
+  return evidence;
 }
 
 std::optional<Evidence> Growth::judgeSwelling(uint32_t group, const StepHistory& history) {
@@ -278,6 +191,10 @@ std::vector<Evidence> Growth::lookForSwelling(const std::vector<Evidence>& growi
       continue;
     }
     if (std::optional<Evidence> evidence = judgeSwelling(group, history_)) {
+      const Evidence* known = knownOf(group); // the mark that saw the first step may have been dropped
+      if (known != nullptr && known->firstStep >= from) {
+        evidence->firstStep = std::min(evidence->firstStep, known->firstStep);
+      }
       found.push_back(*evidence);
     }
   }
@@ -292,11 +209,16 @@ std::vector<Evidence> Growth::look() const {
   }
   for (const uint32_t group : history_.groupsOf(steps - 1, int64_t{kFirm})) { // most have next to nothing alive
     const std::vector<BirthWindow> windows = groups_.windows(group);
-    if (std::optional<Evidence> evidence = judge(group, windows, history_)) {
+    if (std::optional<Evidence> evidence = judge(group, windows, history_, knownOf(group))) {
       found.push_back(*evidence);
     }
   }
   return found;
+}
+
+const Evidence* Growth::knownOf(uint32_t group) const {
+  const auto found = known_.find(group);
+  return found != known_.end() ? &found->second : nullptr;
 }
 
 uint32_t Growth::observe() {
@@ -326,6 +248,7 @@ uint32_t Growth::observe() {
     const bool known =
         std::any_of(last_.begin(), last_.end(), [&](const Evidence& old) { return old.group == evidence.group; });
     fresh += known ? 0 : 1;
+    known_[evidence.group] = evidence;
   }
   last_ = std::move(found);
   return fresh;

@@ -20,6 +20,7 @@ struct Evidence {
   uint32_t lastStep = 0;
   uint32_t birthSteps = 0; // distinct steps in which survivors were born
   LiveCount live; // all live blocks of the group
+  LiveCount older; // those of them that were born before firstStep
   double bytesPerStep = 0; // steady rate between firstStep and the step it was seen at
   double blocksPerStep = 0;
   uint32_t seenAt = 0; // the step whose mark it was judged at
@@ -35,6 +36,8 @@ struct Evidence {
 // A line may have filled a cache long before it begins to leak: births after a pause of at least four times the longest
 // distance between them are judged by themselves too, and first when there was no such pause before.
 // Births of the last two steps do not count: they may be in flight.
+// The first step of a growth is kept from when it was firm first: in a long run its births are merged with births from
+// before it. `known` is what was found before, null for nothing.
 //
 // A block that is replaced by a larger one each time leaves one survivor only; `judgeSwelling` looks at the bytes of a
 // group whose number of blocks stays as it is: they never fell, and rose at least `kFirm` times, in each quarter of the
@@ -49,7 +52,8 @@ class LEAKGUARD_API Growth {
   static std::optional<Evidence> judge(
       uint32_t group,
       std::span<const BirthWindow> windows,
-      const StepHistory& history);
+      const StepHistory& history,
+      const Evidence* known = nullptr);
   static std::optional<Evidence> judgeSwelling(uint32_t group, const StepHistory& history);
 
   Growth(const SiteGroups& groups, const StepHistory& history) : groups_(groups), history_(history) {}
@@ -67,12 +71,14 @@ class LEAKGUARD_API Growth {
  private:
   std::vector<Evidence> look() const;
   std::vector<Evidence> lookForSwelling(const std::vector<Evidence>& growing) const;
+  const Evidence* knownOf(uint32_t group) const;
 
   const SiteGroups& groups_;
   const StepHistory& history_;
   mutable std::mutex mutex_;
   std::vector<Evidence> last_;
   std::vector<Evidence> swelling_; // part of last_
+  std::unordered_map<uint32_t, Evidence> known_; // the latest for each group that was ever growing
   uint32_t lookedAt_ = 0; // steps at the last look
   uint32_t lookedForSwellingAt_ = 0;
 };

@@ -106,6 +106,50 @@ TEST_CASE("a leak that begins at step 200 of 400 is found, and dated") {
   CHECK(run.growing(kLeak)->firstStep == 200);
 }
 
+TEST_CASE("in a long run the first step stays exact, whatever was born at the line before") {
+  struct Loop {
+    uint32_t filled; // steps in which the line fills a cache
+    uint32_t begin;
+    uint32_t period;
+    uint32_t base; // steps of a worse source
+  };
+  for (const Loop& loop : {Loop{1, 100, 100, 0}, Loop{30, 5000, 1, 0}, Loop{30, 700, 7, 0}, Loop{3, 250, 50, 101}}) {
+    ScriptedRun run;
+    constexpr uint32_t kSteps = 40000;
+    play(run, kSteps, [&](uint32_t step) {
+      if (loop.base > 0 && step == loop.base) {
+        run.history().rebase();
+      }
+      if (step < loop.filled) {
+        run.allocate(kLeak, 64);
+      } else if (step >= loop.begin && (step - loop.begin) % loop.period == 0) {
+        run.allocate(kLeak, 512);
+      }
+    });
+    INFO("begin " << loop.begin << " period " << loop.period);
+    const std::optional<Evidence> evidence = run.growing(kLeak);
+    REQUIRE(evidence.has_value());
+    CHECK(evidence->firstStep == loop.begin);
+    const uint32_t births = (kSteps - 1 - Growth::kTail - loop.begin) / loop.period + 1;
+    CHECK(evidence->birthSteps == births);
+    CHECK(evidence->bytesPerStep == Approx(512.0 / loop.period).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a leak that was not seen for a while has the first step that it had") {
+  ScriptedRun run;
+  bool lapsed = false;
+  play(run, 30000, [&](uint32_t step) {
+    if (step == 0 || (step >= 300 && step <= 3000 && step % 100 == 0) || (step >= 3350 && step % 100 == 50)) {
+      run.allocate(kLeak);
+    }
+    lapsed = lapsed || (step > 3300 && step < 3350 && !run.growing(kLeak));
+  });
+  CHECK(lapsed);
+  REQUIRE(run.growing(kLeak).has_value());
+  CHECK(run.growing(kLeak)->firstStep == 300);
+}
+
 TEST_CASE("a leak at a line whose other blocks come and go") {
   ScriptedRun run;
   std::vector<uint64_t> batch;
