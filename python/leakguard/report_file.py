@@ -43,15 +43,20 @@ def write(path: str | Path, data: Mapping[str, Any]) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes the text as UTF-8. A reader finds the old file or the new one, never half of it; a link stays a link.
+    """Writes the text as UTF-8, as `write_bytes` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Writes the file. A reader finds the old file or the new one, never half of it; a link stays a link.
 
     Where nothing can be put beside the file (a device, a pipe, a mounted file in a closed folder), it is
     written in place. Raises ReportError when that fails too.
     """
     target = _resolved(path)
     try:
-        if not _replace(target, text):
-            target.write_text(text, encoding="utf-8")
+        if not _replace(target, data):
+            target.write_bytes(data)
     except OSError as error:
         raise ReportError(f"{path} cannot be written: {_reason(error)}. {_remedy(target)}") from error
 
@@ -85,18 +90,18 @@ def check_writable(path: str | Path) -> None:
         raise ReportError(f"{path} cannot be written: {_reason(error)}. {_remedy(target)}") from error
 
 
-def _replace(target: Path, text: str) -> bool:
+def _replace(target: Path, data: bytes) -> bool:
     """Puts a finished file in the place of `target`; False when there is no place beside it to finish one."""
     if target.exists() and not target.is_file():
         return False
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        file = beside.open("w", encoding="utf-8")
+        file = beside.open("wb")
     except PermissionError:
         return False
     try:
         with file:
-            file.write(text)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():

@@ -9,19 +9,9 @@ from typing import Any, NoReturn
 
 from leakguard.report_file import ReportError
 
-__all__ = ["is_pickle", "read_pickle"]
+__all__ = ["HOW_TO_MAKE", "read_pickle"]
 
-FIRST_BYTE = b"\x80"  # of every pickle since protocol 2; no JSON text begins with it
 HOW_TO_MAKE = 'Make one with: torch.cuda.memory._dump_snapshot("snapshot.pickle")'
-
-
-def is_pickle(path: str | Path) -> bool:
-    """Whether the file begins as a pickle. Raises ReportError when it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(1) == FIRST_BYTE
-    except OSError as error:
-        raise ReportError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
 
 
 def read_pickle(path: str | Path) -> Any:

@@ -15,8 +15,20 @@ from typing import Any
 
 from leakguard.memory_snapshot import Snapshot
 from leakguard.records import from_plain, to_plain
+from leakguard.report_file import ReportError
 
-__all__ = ["Growing", "History", "PrivatePool", "Reserved", "TorchSnapshot", "load_torch_snapshot"]
+__all__ = [
+    "Growing",
+    "History",
+    "PrivatePool",
+    "Reserved",
+    "TorchSnapshot",
+    "is_torch_snapshot",
+    "load_torch_snapshot",
+]
+
+FIRST_BYTE = b"\x80"
+"""Of every pickle since protocol 2; neither JSON nor a capture begins with it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +118,15 @@ class TorchSnapshot:
         from leakguard.render.sheet_html import to_html
 
         return to_html(self)
+
+
+def is_torch_snapshot(path: str | Path) -> bool:
+    """Whether the file begins as a pickle. Raises ReportError when it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(1) == FIRST_BYTE
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
 
 
 def load_torch_snapshot(path: str | Path) -> TorchSnapshot:

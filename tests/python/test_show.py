@@ -59,7 +59,7 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
     assert "leakguard show report.json" in capsys.readouterr().err.replace("python -m ", "")
 
 
-@pytest.mark.parametrize("command", ["run", "show", "explain", "diff"])
+@pytest.mark.parametrize("command", ["run", "show", "explain", "diff", "export"])
 def test_every_command_explains_itself_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

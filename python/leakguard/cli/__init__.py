@@ -7,10 +7,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakguard.cli import bisect, diff, doctor, explain, html, live, run, show, stats
+from leakguard.cli import bisect, diff, doctor, explain, export, html, live, run, show, stats
 from leakguard.report import ReportError, versions
 
-COMMANDS = (run, live, show, html, explain, diff, stats, bisect, doctor)
+COMMANDS = (run, live, show, html, explain, diff, stats, bisect, export, doctor)
 
 EPILOG = """\
 examples:
@@ -22,6 +22,7 @@ examples:
   python -m leakguard diff before.json after.json  compare two runs
   python -m leakguard stats run.leakguard          peak, steps and call sites of a run
   python -m leakguard bisect train.py              which guarded part of a script leaks
+  python -m leakguard export FILE --to pprof       write a run for another tool
   python -m leakguard doctor                       what can be tracked here, and what is in the way
 
 exit codes: 2 for a command that makes no sense or a file that cannot be used; each command lists its own.

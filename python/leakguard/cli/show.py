@@ -9,8 +9,7 @@ from typing import Any
 
 from leakguard.cli.printing import printed, reading_parser
 from leakguard.report import load
-from leakguard.torch_pickle import is_pickle
-from leakguard.torch_snapshot import load_torch_snapshot
+from leakguard.torch_snapshot import is_torch_snapshot, load_torch_snapshot
 
 EPILOG = """\
 example:
@@ -39,7 +38,7 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Prints what the file holds on stdout. Raises ReportError when it cannot be read."""
-    if is_pickle(options.file):
+    if is_torch_snapshot(options.file):
         snapshot = load_torch_snapshot(options.file)
         if options.json:
             return printed(lambda: print(json.dumps(snapshot.to_dict(), indent=1)))
