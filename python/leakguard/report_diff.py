@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakguard.records import from_plain, to_plain
-from leakguard.report import Finding, Report
+from leakguard.report import Finding, Place, Report
 from leakguard.shown import as_printed
 
-__all__ = ["Changed", "FindingChange", "ReportDiff", "compare"]
+__all__ = ["CategoryDifference", "Changed", "FindingChange", "ReportDiff", "SiteDifference", "compare"]
 
 RATE_TOLERANCE = 0.05
 """Rates that differ by less are the same: two runs of one program seldom agree to the byte."""
@@ -49,13 +49,50 @@ class FindingChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SiteDifference:
+    """A call site of one run or of both: bytes alive at the end, and bytes more in each step; None in the run that
+    lacks it, or where it is not known."""
+
+    device: str
+    place: Place
+    before: int | None = None
+    after: int | None = None
+    before_rate: float | None = None
+    after_rate: float | None = None
+
+    @property
+    def bytes(self) -> int:
+        """How much more is alive at the end, or less when negative."""
+        return (self.after or 0) - (self.before or 0)
+
+    @property
+    def rate(self) -> float | None:
+        """How much more it grows in a step; None when neither run tells."""
+        if self.before_rate is None and self.after_rate is None:
+            return None
+        return (self.after_rate or 0.0) - (self.before_rate or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CategoryDifference:
+    """Bytes of one category that were alive at the end."""
+
+    device: str
+    category: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReportDiff:
-    """What differs between two reports: facts, then findings, the largest change first. `same` counts the findings
-    that are in both and grow alike."""
+    """What differs between two runs: facts, then findings, the largest change first. `same` counts the findings that
+    are in both and grow alike. Of recordings also call sites and categories, the largest change first."""
 
     facts: tuple[Changed, ...] = ()
     findings: tuple[FindingChange, ...] = ()
     same: int = 0
+    sites: tuple[SiteDifference, ...] = ()
+    categories: tuple[CategoryDifference, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison in plain dictionaries, lists, strings and numbers."""

@@ -9,6 +9,7 @@ from sample_reports import HISTORY, HOSTILE_NAME, MIB, PROJECT, REPORTS, TOTAL, 
 
 from leakguard.memory_snapshot import Counter, DeviceMemory, LiveGroup, Snapshot
 from leakguard.recording import Recording
+from leakguard.recording_diff import compare_recordings
 from leakguard.report import Place, Steps
 from leakguard.report_diff import compare
 from leakguard.run_stats import stats_of
@@ -170,7 +171,17 @@ TORCH_SNAPSHOT = TorchSnapshot(
     settings=("expandable_segments=True",),
 )
 
+MOVED = replace(FORWARD, place=replace(FORWARD.place, file="/elsewhere/train.py", line=47), bytes=60 * MIB)
+OTHER_RUN = replace(
+    WHOLE,
+    report=AFTER,
+    snapshot=replace(LATER, groups=(replace(LATER.groups[0], place=MOVED.place), *LATER.groups[1:])),
+    table=StepTable(steps=STEPS, rows=tuple(replace(one, peak=2 * one.peak) for one in TABLE.rows)),
+    growth=StepDiff(from_step=4, to_step=40, sites=(MOVED,)),
+)
+
 TABLES = {
+    "recordings": compare_recordings(WHOLE, OTHER_RUN),
     "reports": compare(BEFORE, AFTER),
     "same reports": compare(BEFORE, BEFORE),
     "clean reports": compare(REPORTS["clean"], REPORTS["clean"]),

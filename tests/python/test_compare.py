@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from sample_reports import HISTORY, LEAK, MIB, REPORTS, TOTAL
-from sample_tables import AFTER, BEFORE
+from sample_tables import AFTER, BEFORE, OTHER_RUN, WHOLE
 
 from leakguard.cli import main
+from leakguard.recording import Recording
+from leakguard.recording_diff import compare_recordings
 from leakguard.records import from_plain
 from leakguard.report import Finding
 from leakguard.report_diff import ReportDiff, compare
@@ -50,9 +52,36 @@ def test_findings_are_matched_by_fingerprint() -> None:
 
 def test_a_comparison_on_the_command_line(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", *files]) == 0
-    assert capsys.readouterr().out == f"{compare(BEFORE, AFTER)}\n"
+    whole = compare_recordings(Recording(report=BEFORE), Recording(report=AFTER))
+    assert whole.findings == compare(BEFORE, AFTER).findings
+    assert capsys.readouterr().out == f"{whole}\n"
     assert main(["diff", *files, "--json"]) == 0
-    assert ReportDiff.from_dict(json.loads(capsys.readouterr().out)) == compare(BEFORE, AFTER)
+    assert ReportDiff.from_dict(json.loads(capsys.readouterr().out)) == whole
+
+
+@pytest.mark.parametrize("recording", [WHOLE, OTHER_RUN, Recording(report=LEAK)])
+def test_a_recording_and_itself_do_not_differ(recording: Recording) -> None:
+    diff = compare_recordings(recording, recording)
+    assert diff == ReportDiff(same=len(recording.report.findings))
+
+
+def test_call_sites_are_matched_wherever_the_file_lies() -> None:
+    diff = compare_recordings(WHOLE, OTHER_RUN)
+    (forward,) = [one for one in diff.sites if one.place.function == "Net.forward"]
+    assert (forward.before, forward.after) == (57 * MIB, 60 * MIB)
+    assert forward.rate == 30 * MIB / 36
+    assert ("cuda:0 peak", "100 MiB", "200 MiB") in [(one.name, one.before, one.after) for one in diff.facts]
+    assert diff.sites[0] is forward
+
+
+def test_of_a_killed_run_what_grows_is_compared() -> None:
+    diff = compare_recordings(WHOLE, replace(OTHER_RUN, snapshot=None))
+    assert [(one.place.function, one.before, one.after) for one in diff.sites] == [
+        ("Net.forward", 57 * MIB, 57 * MIB),
+        ("load", 0, None),
+    ]
+    assert diff.categories == ()
+    assert compare_recordings(WHOLE, Recording(report=LEAK)).sites == ()
 
 
 def test_one_finding_is_explained(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
