@@ -5,6 +5,7 @@ Everything here is read from torch's allocator; nothing starts CUDA, resets a co
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from leakguard._native import core
 from leakguard.memory_advice import CacheState, cache_advice
 from leakguard.memory_snapshot import Counter
 from leakguard.report import Advice, DeviceUsage
+from leakguard.reserved_steps import ReservedSteps
 from leakguard.sites import line_text
 from leakguard.units import format_bytes
 
@@ -31,6 +33,7 @@ class CudaMemory:
 
     def __init__(self) -> None:
         self.trouble: dict[str, str] = {}
+        self.reserved = ReservedSteps()
         self._present = torch.version.cuda is not None
         if not self._present:
             return
@@ -44,12 +47,20 @@ class CudaMemory:
         why = self._cuda.attach_pinned()
         if why:
             self.trouble["pinned"] = why
-        self.step_ended()
+        self._check()
 
-    def step_ended(self) -> None:
-        """Completes what had to wait for CUDA, and notices when another tool has taken the allocator."""
-        if not self._present:
-            return
+    def step_ended(self, step: int) -> None:
+        """Completes what had to wait for CUDA, notices when another tool has taken the allocator, and what it has
+        reserved by now."""
+        self._check()
+        if self._started():
+            for device in core.devices():
+                kind, _, index = device.partition(":")
+                if kind == "cuda":
+                    with contextlib.suppress(RuntimeError):  # a back end without counters
+                        self.reserved.note(step, device, self._cuda.counters(int(index))[1])
+
+    def _check(self) -> None:
         _, _, _, why = self._cuda.status()
         if why:
             self.trouble["cuda"] = why

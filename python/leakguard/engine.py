@@ -130,6 +130,7 @@ class Engine:
         self._allocator_seconds = core.allocator_seconds()
         self._modules.clear()
         self._watch = core.Watch()
+        self._attachment.cuda.reserved.clear()
         self._holders = HolderSearch(core.BirthMark())
         self._tails.restart()
         self._steps.reset()
@@ -194,7 +195,8 @@ class Engine:
 
     def table(self) -> StepTable:
         """The steps so far, one by one."""
-        return step_table(self._watch, self._step_counts())
+        table = step_table(self._watch, self._step_counts())
+        return self._attachment.cuda.reserved.filled_in(table, self._watch.base)
 
     def snapshot(self) -> Snapshot:
         """What is alive now."""
@@ -219,7 +221,7 @@ class Engine:
         elapsed = time.perf_counter() - self._began
         asked = self._watch.mark(elapsed)
         if self._cuda_step_ended is not None:
-            self._cuda_step_ended()
+            self._cuda_step_ended(self._watch.steps - 1)
         if asked & core.UNKNOWN_MODULES and self._seek_modules:
             self._modules.refresh_unknown()
         if asked & core.GROWING:

@@ -25,7 +25,8 @@ class StepRow:
 
     `trough` and `peak` are the least and the most that was alive at once, `allocated` what was alive at the end,
     `consumed` what was born, and `survivors` what of it is alive still. `change` is None where the end of the step
-    before is not known; `seconds` is for all the steps of the row.
+    before is not known; `seconds` is for all the steps of the row. `reserved` is what the allocator held of the
+    device at the end, None where that is not known.
     """
 
     first_step: int
@@ -38,6 +39,7 @@ class StepRow:
     survivors: int
     change: int | None = None
     seconds: float | None = None
+    reserved: int | None = None
 
     @property
     def steps(self) -> int:
@@ -168,4 +170,5 @@ def _merged(rows: tuple[StepRow, ...]) -> StepRow:
         survivors=sum(row.survivors for row in rows),
         change=None if changes[0] is None else sum(change or 0 for change in changes),
         seconds=sum(seconds) if len(seconds) == len(rows) else None,
+        reserved=rows[-1].reserved,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sample_reports import HOSTILE_NAME, MIB, PROJECT, REPORTS, TRAIN
-from sample_tables import LATER, SNAPSHOT, TABLE, alive
+from sample_tables import FORWARD, GONE, LATER, SNAPSHOT, TABLE, alive
+from sample_tables import HOSTILE as HOSTILE_SITE
 
 from leakguard.memory_snapshot import DeviceMemory, Snapshot
 from leakguard.recording import Recording, SourceLines
 from leakguard.report import Place, Steps
-from leakguard.step_table import StepRow, StepTable
+from leakguard.step_table import StepDiff, StepRow, StepTable
 
 SOURCES = (
     SourceLines(
@@ -31,6 +32,7 @@ FULL = Recording(
     sources=SOURCES,
     command="train.py --epochs 3",
     began=1760000000.0,
+    growth=StepDiff(from_step=4, to_step=40, sites=(FORWARD, *[GONE] * 12, HOSTILE_SITE)),
 )
 EARLIER = Recording(report=REPORTS["several"], table=TABLE, snapshot=LATER, command="train.py --epochs 2")
 

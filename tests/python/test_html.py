@@ -127,6 +127,13 @@ def test_chart_data_add_up() -> None:
     assert any(group[4:8] == hot[:4] for group in data["groups"])
 
 
+def test_what_has_grown_since_the_warm_up() -> None:
+    said = page_of(FULL).text()
+    assert "What has grown from the end of step 4 to the end of step 40 change blocks alive call site" in said
+    assert "+30.0 MiB +20 57.0 MiB cuda:0 train.py:41 in Net.forward F.relu(self.fc1(x))" in said
+    assert "2 other call sites" in said
+
+
 def test_lines_of_source_are_shown_and_the_named_one_is_marked() -> None:
     text = FULL.to_html(folder=PROJECT)
     named = re.findall(r'<span class="line named">(.*?)\n</span>', text, re.DOTALL)

@@ -294,3 +294,8 @@ def test_a_signal_during_the_report_waits_for_it_and_a_second_one_does_not(world
         assert lines == ["ready\n", *["reporting\n"] * 11]
         assert process.wait(timeout=60) == -signal.SIGTERM
     assert not world.report_file.exists()
+
+
+def test_a_run_imports_no_renderer_before_its_end(world: World) -> None:
+    world.write("import sys\nprint(sorted({'rich', 'leakguard.render.html'} & set(sys.modules)))")
+    assert world.run("script.py").stdout == "[]\n"

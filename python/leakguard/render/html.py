@@ -23,7 +23,7 @@ from leakguard.render.html_paper import HtmlPaper
 from leakguard.render.html_sheets import sheets_markup
 from leakguard.render.html_source import without_source
 from leakguard.render.memory_sheets import memory_sheets
-from leakguard.render.step_sheets import table_sheets
+from leakguard.render.step_sheets import growth_sheet, table_sheets
 from leakguard.render.text import (
     counted_findings,
     verdict_of,
@@ -36,7 +36,7 @@ from leakguard.render.wording import words
 
 __all__ = ["to_html"]
 
-SCRIPTS = ("page.js", "timeline.js", "icicle.js", "start.js")
+SCRIPTS = ("page.js", "timeline.js", "icicle.js", "sites.js", "start.js")
 UNDRAWN = '<p class="dim">The picture needs JavaScript; the tables below say the same.</p>'
 
 
@@ -90,6 +90,7 @@ def _sections(recording: Recording, before: Recording | None, folder: str | None
             "Findings",
             findings_block(recording, folder),
         ),
+        _Section("growth", "What has grown", _growth(recording, folder)),
         _Section("alive", "What is alive", _alive(recording, folder)),
         _Section("advice", "Advice", _written(lambda paper: write_advice(paper, report.advice))),
         _Section("devices", "Devices", _written(lambda paper: write_devices(paper, report.devices))),
@@ -121,12 +122,18 @@ def _steps(recording: Recording) -> str:
     )
 
 
+def _growth(recording: Recording, folder: str | None) -> str:
+    if recording.growth is None or not recording.growth.sites:
+        return ""
+    return sheets_markup([growth_sheet(recording.growth, folder)])
+
+
 def _alive(recording: Recording, folder: str | None) -> str:
     if recording.snapshot is None or not recording.snapshot.groups:
         return ""
     tables = sheets_markup(memory_sheets(recording.snapshot, folder))
     return (
-        f'<div class="picture" id="icicle">{UNDRAWN}</div>\n'
+        f'<div class="picture" id="icicle">{UNDRAWN}</div>\n<div id="sites"></div>\n'
         f"<details><summary>Live memory as tables, with the allocator's figures</summary>{tables}</details>"
     )
 

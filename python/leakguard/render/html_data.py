@@ -14,7 +14,17 @@ from leakguard.step_table import StepTable
 
 __all__ = ["chart_data", "script_json"]
 
-COLUMNS = ("first_step", "last_step", "trough", "peak", "allocated", "consumed", "survivors", "seconds")
+COLUMNS = (
+    "first_step",
+    "last_step",
+    "trough",
+    "peak",
+    "allocated",
+    "consumed",
+    "survivors",
+    "seconds",
+    "reserved",
+)
 PENDING, PRIVATE = 1, 2
 
 

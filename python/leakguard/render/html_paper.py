@@ -49,7 +49,9 @@ class HtmlPaper:
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A table of its own."""
         self.blank()
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+        head = f'<th scope="col" class="words">{escape(header[0])}</th>' + "".join(
+            f'<th scope="col">{escape(name)}</th>' for name in header[1:]
+        )
         body = "".join(
             f'<tr><th scope="row">{escape(row[0])}</th>'
             + "".join(f"<td>{escape(cell) or '–'}</td>" for cell in row[1:])

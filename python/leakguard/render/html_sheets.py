@@ -9,6 +9,9 @@ from leakguard.render.sheet import Sheet
 
 __all__ = ["sheets_markup"]
 
+PARTED = "   "
+"""What stands between the parts of a cell, in a terminal too."""
+
 
 def sheets_markup(sheets: Iterable[Sheet]) -> str:
     """One table a sheet; what has no rows is a sentence."""
@@ -27,7 +30,7 @@ def _table(sheet: Sheet) -> str:
     )
     body = "".join(
         "<tr>"
-        + "".join(f"<td{_class(number == worded)}>{escape(cell)}</td>" for number, cell in enumerate(row))
+        + "".join(f"<td{_class(number == worded)}>{_parts(cell)}</td>" for number, cell in enumerate(row))
         + "</tr>"
         for row in sheet.rows
     )
@@ -35,6 +38,12 @@ def _table(sheet: Sheet) -> str:
         f'<div class="scroll" tabindex="0"><table class="figures"><caption>{title}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _parts(cell: str) -> str:
+    """A cell of several parts: the first is what it is about."""
+    first, *rest = map(escape, cell.split(PARTED))
+    return first + "".join(f' <span class="aside">{part}</span>' for part in rest)
 
 
 def _class(is_words: bool) -> str:

@@ -43,6 +43,7 @@ def without_source(recording: Recording) -> Recording:
         recording,
         report=_mapped(recording.report, cleaned),
         snapshot=_mapped(recording.snapshot, cleaned),
+        growth=_mapped(recording.growth, cleaned),
         sources=(),
         command=None,
     )
@@ -67,7 +68,8 @@ def _places_of(recording: Recording) -> list[Place]:
     groups = recording.snapshot.groups if recording.snapshot is not None else ()
     findings = recording.report.findings
     born = [place for one in findings for place in (one.allocated_at, *one.also_born_at)]
-    return born + [group.place for group in groups]
+    grown = recording.growth.sites if recording.growth is not None else ()
+    return [*born, *(group.place for group in groups), *(site.place for site in grown)]
 
 
 def _mapped(value: Any, cleaned: Callable[[str], str]) -> Any:

@@ -10,7 +10,7 @@ from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
 from leakguard.units import format_bytes, format_duration
 from leakguard.wording import plural
 
-__all__ = ["MOST_ROWS", "diff_sheets", "table_sheets"]
+__all__ = ["MOST_ROWS", "diff_sheets", "growth_sheet", "table_sheets"]
 
 MOST_ROWS = 16
 """Rows of a device that are shown: with its frame they fit a terminal of 24 lines."""
@@ -65,6 +65,28 @@ def diff_sheets(diff: StepDiff, folder: str | None) -> tuple[Sheet, ...]:
             title_of = f"{words(device)} by module"
             sheets.append(Sheet(title_of, ("change", "blocks", "module"), by_module, words_last=True))
     return (Sheet(title, note=total), *sheets)
+
+
+def growth_sheet(growth: StepDiff, folder: str | None) -> Sheet:
+    """What call sites have more, where nothing is known of their single blocks."""
+    sites, rest = growth.sites[:SITES_SHOWN], growth.sites[SITES_SHOWN:]
+    several = len({site.device for site in growth.sites}) > 1
+    rows = [
+        (*_more([site]), (f"{words(site.device)}   " if several else "") + place_words(site.place, folder))
+        for site in sites
+    ]
+    if rest:
+        rows.append((*_more(rest), plural(len(rest), "other call site")))
+    title = f"from the end of step {growth.from_step} to the end of step {growth.to_step}"
+    return Sheet(title, ("change", "blocks", "alive", "call site"), tuple(rows), words_last=True)
+
+
+def _more(sites: Sequence[SiteChange]) -> tuple[str, ...]:
+    return (
+        changed_bytes(sum(site.bytes for site in sites)),
+        changed_count(sum(site.blocks for site in sites)),
+        format_bytes(sum(site.live_bytes for site in sites)),
+    )
 
 
 def _sums(sites: Sequence[SiteChange]) -> tuple[str, ...]:

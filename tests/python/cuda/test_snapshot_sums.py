@@ -36,3 +36,18 @@ def test_sums_are_the_allocators():
             assert counter.peak >= counter.current
         assert "outside the allocator" in str(snapshot)
         assert len(kept) == 4
+
+
+def test_each_step_knows_what_was_reserved_at_its_end():
+    import leakguard
+
+    with leakguard.watch(on_exit="never") as guard:
+        kept, reserved = [], []
+        for _ in range(6):
+            kept.append(torch.ones(9_000_000, device="cuda"))
+            leakguard.step()
+            reserved.append(torch.cuda.memory_reserved(0))
+        assert [row.reserved for row in guard.table().of("cuda:0")] == reserved
+        assert len(set(reserved)) > 3
+        assert all(row.reserved is None for row in guard.table().of("cpu"))
+        assert guard.table().thinned(3).of("cuda:0")[-1].reserved == reserved[-1]

@@ -141,7 +141,7 @@ class Icicle {
     const names = [];
     for (let one = node; one; one = one.parent) names.unshift(one.name);
     const parts = [
-      [names.length > 1 ? names.slice(1).join(" › ") : names[0], ""],
+      ["", names.length > 1 ? names.slice(1).join(" › ") : names[0]],
       ["", bytes(node.bytes)],
       ["", count(node.blocks, "block")],
       ["", percent(this.root.bytes ? node.bytes / this.root.bytes : 0)]];

@@ -54,6 +54,11 @@ function bytes(size) {
   }
 }
 
+// A mark of an axis: no digits that say nothing.
+function tickBytes(size) {
+  return bytes(size).replace(/\.0+ /, " ").replace(/(\.\d)0 /, "$1 ");
+}
+
 function change(size) {
   return size > 0 ? `+${bytes(size)}` : bytes(size);
 }
@@ -93,7 +98,8 @@ function stepTicks(low, high, most) {
 
 // A line of figures with their names: [["step", "34"], ["peak", "2.00 MiB"]].
 function show(readout, parts) {
-  readout.replaceChildren(...parts.map(([name, value]) => html("span", {}, `${name} `, html("b", {}, value))));
+  readout.replaceChildren(...parts.map(([name, value]) => (
+    value ? html("span", {}, name ? `${name} ` : "", html("b", {}, value)) : html("span", {}, name))));
 }
 
 // Text cut to the room that it has; widths are those of the chart's own font.

@@ -32,7 +32,9 @@ function drawPictures() {
   const timeline = document.getElementById("timeline");
   const icicle = document.getElementById("icicle");
   if (timeline) new Timeline(timeline, data);
+  const sites = document.getElementById("sites");
   if (icicle) new Icicle(icicle, data);
+  if (sites) new Sites(sites, data);
   document.documentElement.dataset.drawn = "yes";
   performance.mark("leakguard-drawn");
 }

@@ -88,11 +88,12 @@ class Timeline {
     const out = [];
     for (let at = first; at <= last; at = Math.max(Math.round(first + (out.length) * each), at + 1)) {
       const end = Math.min(Math.max(Math.round(first + (out.length + 1) * each), at + 1), last + 1);
-      const one = { first: rows.first_step[at], trough: Infinity, peak: 0, survivors: 0 };
+      const one = { first: rows.first_step[at], trough: Infinity, peak: 0, survivors: 0, reserved: null };
       for (let row = at; row < end; row++) {
         one.trough = Math.min(one.trough, rows.trough[row]);
         one.peak = Math.max(one.peak, rows.peak[row]);
         one.survivors += rows.survivors[row];
+        if (rows.reserved[row] !== null) one.reserved = Math.max(one.reserved, rows.reserved[row]);
       }
       one.last = rows.last_step[end - 1];
       one.allocated = rows.allocated[end - 1];
@@ -104,28 +105,28 @@ class Timeline {
   draw() {
     this.full = Math.max(Math.round(widthOf(this.holder)), 240);
     const left = 66;
-    const top = { at: 14, height: 220 };
-    const low = { at: 274, height: 74 };
+    const top = { at: 22, height: 220 };
+    const low = { at: 282, height: 74 };
     this.left = left;
     this.width = this.full - left - 10;
     this.x = (step) => left + ((step - this.from) / (this.to - this.from)) * this.width;
-    this.chart.setAttribute("viewBox", `0 0 ${this.full} 376`);
+    this.chart.setAttribute("viewBox", `0 0 ${this.full} 384`);
     const rows = this.gathered(this.rows);
     const before = this.earlier ? this.gathered(this.earlier) : [];
-    const reserved = this.data.reserved[this.device];
+    const atEnd = rows.some((one) => one.reserved !== null) ? null : this.data.reserved[this.device];
     const all = [...rows, ...before];
     let highest = 0;
     let lowest = Infinity;
     for (const one of all) {
-      highest = Math.max(highest, one.peak);
+      highest = Math.max(highest, one.peak, one.reserved, atEnd || 0);
       lowest = Math.min(lowest, one.trough);
     }
-    if (reserved && this.fromZero) highest = Math.max(highest, reserved);
     const base = this.fromZero ? 0 : lowest;
     const room = Math.max(highest - base, 1) * 1.06;
     const y = (size) => top.at + top.height * (1 - (size - base) / room);
     const parts = [];
     this.axis(parts, byteTicks(base, base + room), y);
+    parts.push(svg("text", { x: left, y: top.at - 8 }, this.fromZero ? "in use" : "in use; the axis does not begin at zero"));
     if (this.from < this.data.warmup) {
       const end = Math.min(this.x(Math.min(this.data.warmup, this.to)), left + this.width);
       parts.push(svg("rect", { class: "warmup", x: left, y: top.at, width: Math.max(end - left, 0), height: low.at + low.height - top.at }));
@@ -134,10 +135,8 @@ class Timeline {
     parts.push(svg("path", { class: "band", d: this.bandPath(rows, y) }));
     if (before.length) parts.push(svg("path", { class: "earlier", d: this.linePath(before, y) }));
     parts.push(svg("path", { class: "allocated", d: this.linePath(rows, y) }));
-    if (reserved && y(reserved) >= top.at - 1) {
-      parts.push(svg("path", { class: "reserved", d: `M${left} ${y(reserved)}H${left + this.width}` }));
-    }
-    this.since(parts, top.at, low.at + low.height);
+    parts.push(svg("path", { class: "reserved", d: atEnd ? `M${left} ${y(atEnd)}H${left + this.width}` : this.reservedPath(rows, y) }));
+    this.since(parts, [[top.at, top.at + top.height], [low.at, low.at + low.height]]);
     this.bars(parts, rows, low);
     this.steps(parts, low.at + low.height);
     this.mark = svg("path", { class: "cursor", d: "" });
@@ -152,25 +151,26 @@ class Timeline {
     for (const tick of ticks) {
       parts.push(
         svg("path", { class: tick === 0 ? "axis" : "grid", d: `M${this.left} ${y(tick)}H${this.left + this.width}` }),
-        svg("text", { x: this.left - 8, y: y(tick) + 4, "text-anchor": "end" }, bytes(tick)));
+        svg("text", { x: this.left - 8, y: y(tick) + 4, "text-anchor": "end" }, tickBytes(tick)));
     }
   }
 
   steps(parts, at) {
     for (const tick of stepTicks(Math.max(this.from, 1), this.to, Math.floor(this.width / 80))) {
-      parts.push(svg("text", { x: this.x(tick), y: at + 16, "text-anchor": "middle" }, String(tick)));
+      parts.push(svg("text", { x: this.x(tick), y: at + 18, "text-anchor": "middle" }, String(tick)));
     }
-    parts.push(svg("text", { x: this.left - 8, y: at + 16, "text-anchor": "end" }, "step"));
+    parts.push(svg("text", { x: this.left - 8, y: at + 18, "text-anchor": "end" }, "step"));
   }
 
-  since(parts, top, bottom) {
+  // Where the growth of the first finding begins.
+  since(parts, panels) {
     const found = this.data.findings.find((one) => one.counts && one.device === this.device && one.first !== null);
     if (!found || found.first <= this.from || found.first > this.to) return;
     const x = this.x(found.first - 0.5);
     const right = x > this.left + this.width - 110;
     parts.push(
-      svg("path", { class: "since", d: `M${x} ${top}V${bottom}` }),
-      svg("text", { class: "since", x: right ? x - 5 : x + 5, y: top + 12, "text-anchor": right ? "end" : "start" },
+      svg("path", { class: "since", d: panels.map(([top, bottom]) => `M${x} ${top}V${bottom}`).join("") }),
+      svg("text", { class: "since", x: right ? x - 5 : x + 5, y: panels[0][0] + 12, "text-anchor": right ? "end" : "start" },
         `since step ${found.first}`));
   }
 
@@ -187,6 +187,15 @@ class Timeline {
       back = `L${b} ${y(one.trough).toFixed(1)}H${a}${back}`;
     }
     return there ? `${there}${back}Z` : "";
+  }
+
+  reservedPath(rows, y) {
+    let d = "";
+    for (const one of rows) {
+      if (one.reserved === null) continue;
+      d += `${d ? "L" : "M"}${this.clip(this.x(one.first - 1))} ${y(one.reserved).toFixed(1)}H${this.clip(this.x(one.last))}`;
+    }
+    return d;
   }
 
   // Bytes a step: the area of a bar is what is alive of its steps.
@@ -208,7 +217,7 @@ class Timeline {
       const at = floor - (value / highest) * low.height;
       parts.push(
         svg("path", { class: value ? "grid" : "axis", d: `M${this.left} ${at}H${this.left + this.width}` }),
-        svg("text", { x: this.left - 8, y: at + 4, "text-anchor": "end" }, bytes(value)));
+        svg("text", { x: this.left - 8, y: at + 4, "text-anchor": "end" }, tickBytes(value)));
     }
     parts.push(
       svg("text", { x: this.left, y: low.at - 8 }, "still alive, by the step of birth"),
@@ -229,13 +238,13 @@ class Timeline {
         ["steps", `${Math.floor(this.from) + 1} to ${Math.ceil(this.to)}`],
         ["at the end", bytes(this.rows.allocated[last])],
         ["peak", bytes(this.rows.peak.reduce((a, b) => Math.max(a, b), 0))],
-        ["", "drag or use the wheel to zoom"]]);
+        ["drag or use the wheel to zoom", ""]]);
       return;
     }
     const row = this.rowAt(step);
     const rows = this.rows;
     const x = this.x((rows.first_step[row] - 1 + rows.last_step[row]) / 2);
-    this.mark.setAttribute("d", `M${x} 14V348`);
+    this.mark.setAttribute("d", `M${x} 22V356`);
     const several = rows.last_step[row] > rows.first_step[row];
     const parts = [
       [several ? "steps" : "step", several ? `${rows.first_step[row]} to ${rows.last_step[row]}` : String(rows.last_step[row])],
@@ -244,6 +253,7 @@ class Timeline {
       ["trough", bytes(rows.trough[row])]];
     if (row > 0) parts.push(["change", change(rows.allocated[row] - rows.allocated[row - 1])]);
     parts.push(["born", bytes(rows.consumed[row])], ["of it alive", bytes(rows.survivors[row])]);
+    if (rows.reserved[row] !== null) parts.push(["reserved", bytes(rows.reserved[row])]);
     if (rows.seconds[row] !== null) parts.push(["took", duration(rows.seconds[row])]);
     if (this.earlier) {
       const other = this.rowAt(step, this.earlier);
@@ -257,8 +267,10 @@ class Timeline {
     const list = html("ul", { class: "legend" },
       html("li", {}, sample(svg("path", { class: "allocated", d: "M0 5H18" })), "allocated at the end of a step"),
       html("li", {}, sample(svg("rect", { class: "band", width: 18, height: 10 })), "least to most within it"));
-    if (Object.keys(this.data.reserved).length) {
-      list.append(html("li", {}, sample(svg("path", { class: "reserved", d: "M0 5H18" })), "reserved at the end of the run"));
+    const known = Object.values(this.data.series).some((rows) => rows.reserved.some((size) => size !== null));
+    if (known || Object.keys(this.data.reserved).length) {
+      const when = known ? "" : " at the end of the run";
+      list.append(html("li", {}, sample(svg("path", { class: "reserved", d: "M0 5H18" })), `reserved by the allocator${when}`));
     }
     if (Object.keys(this.data.before).length) {
       list.append(html("li", {}, sample(svg("path", { class: "earlier", d: "M0 5H18" })), "allocated in the run before"));
