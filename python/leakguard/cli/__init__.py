@@ -1,9 +1,13 @@
 """The command line: one file a command, each with `add_parser` and a function from its arguments to an exit
 code."""
 
+# PYTHON_ARGCOMPLETE_OK
+
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -34,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. `argv` lacks the program's name; None means the real
     one."""
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        return _complete(parser)
     options = parser.parse_args(sys.argv[1:] if argv is None else argv)
     if options.version:
         print("leakguard", versions().leakguard)
@@ -47,6 +53,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"leakguard: {error}", file=sys.stderr)
         return 2
     return code
+
+
+def _complete(parser: argparse.ArgumentParser) -> int:
+    """Answers a shell that asks for completions; with argcomplete does not return, without it there are none."""
+    try:
+        argcomplete = importlib.import_module("argcomplete")
+    except ImportError:
+        return 1
+    argcomplete.autocomplete(parser)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
