@@ -124,7 +124,7 @@ def test_chart_data_add_up() -> None:
     assert data["series"]["cuda:0"]["survivors"] == [row.survivors for row in FULL.table.of("cuda:0")]
     assert data["reserved"] == {"cuda:0": 64 * 2**20}
     hot = data["findings"][0]["places"][0]
-    assert any(group[4:8] == hot[:4] for group in data["groups"])
+    assert any(group[5:9] == hot[:4] for group in data["groups"])
 
 
 def test_what_has_grown_since_the_warm_up() -> None:

@@ -223,3 +223,15 @@ def test_on_paper_nothing_of_it_is_closed(open_page: Opener) -> None:
     page.emulate_media(media="print")
     assert not page.locator("nav").is_visible()
     assert page.get_by_text("alive by call site").first.is_visible()
+
+
+def test_live_bytes_by_category_of_either_run(open_page: Opener) -> None:
+    page = open_page(FULL, before=EARLIER)
+    icicle = page.locator("#icicle")
+    icicle.get_by_role("button", name="By category").click()
+    icicle.locator("g.cell", has_text="activation").first.hover()
+    assert readout(page, "icicle").startswith("activation 57.0 MiB 38 blocks 97 %")
+    icicle.get_by_role("button", name="Before").click()
+    icicle.locator("g.cell", has_text="activation").first.hover()
+    assert readout(page, "icicle").startswith("activation 60.0 MiB 40 blocks 100 %")
+    assert "allocated in the run before" in page.locator("#timeline .legend").inner_text()

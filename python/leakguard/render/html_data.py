@@ -8,6 +8,7 @@ from typing import Any
 
 from leakguard.memory_snapshot import Snapshot
 from leakguard.recording import Recording
+from leakguard.render.sheet import category_words
 from leakguard.render.wording import short_path, shorten, visible, words
 from leakguard.report import Finding, Place
 from leakguard.step_table import StepTable
@@ -58,7 +59,7 @@ class _Names:
 
 
 def chart_data(recording: Recording, before: Recording | None, folder: str | None) -> dict[str, Any]:
-    """The steps by device, the live bytes by place, the findings' beginnings; of `before` the steps only."""
+    """The steps by device, the live bytes by place, where findings begin; of `before` steps and live bytes."""
     names = _Names(folder)
     steps = recording.report.steps
     return {
@@ -67,6 +68,7 @@ def chart_data(recording: Recording, before: Recording | None, folder: str | Non
         "before": _series(before.table if before else None),
         "reserved": _reserved(recording),
         "groups": _groups(recording.snapshot, names),
+        "earlier": _groups(before.snapshot if before else None, names),
         "findings": [_finding(one, names) for one in recording.report.findings],
         "strings": names.texts,
     }
@@ -102,11 +104,12 @@ def _reserved(recording: Recording) -> dict[str, int]:
 
 
 def _groups(snapshot: Snapshot | None, names: _Names) -> list[list[int]]:
-    """Device, bytes, blocks, flags, and the place; groups that differ in nothing of it together."""
+    """Device, bytes, blocks, flags, category, and the place; groups that differ in nothing of it together."""
     sums: dict[tuple[int, ...], list[int]] = {}
     for group in snapshot.groups if snapshot else ():
         flags = PENDING * group.pending | PRIVATE * group.private_pool
-        key = (names.number(visible(group.device)), flags, *names.place(group.place))
+        category = names.number(category_words(group.category))
+        key = (names.number(visible(group.device)), flags, category, *names.place(group.place))
         entry = sums.setdefault(key, [0, 0])
         entry[0] += group.bytes
         entry[1] += group.blocks

@@ -55,9 +55,8 @@ def _card(finding: Finding, number: int, recording: Recording, folder: str | Non
     paper = HtmlPaper()
     write_finding(paper, finding, recording.report, folder)
     facts = "".join(f"<li>{escape(fact)}</li>" for fact in _facts(finding))
-    name = escape(words(finding.fingerprint)) or str(number)
     return (
-        f'<article class="card finding" id="finding-{name}" data-verdict="{finding.verdict}">'
+        f'<article class="card finding" id="finding-{number}" data-verdict="{finding.verdict}">'
         f"<header><h3>{escape(words(finding.title))}</h3>"
         f'<ul class="facts"><li class="kind">{escape(finding.verdict.replace("-", " "))}</li>{facts}</ul></header>'
         f"{paper.html()}{source_excerpts(finding, recording.sources, folder)}</article>"

@@ -2,21 +2,24 @@
 
 // Live bytes as nested bars: the width of a bar is its share, what it consists of stands below it.
 const ROW = 30;
-const DEVICE = 0, BYTES = 1, BLOCKS = 2, FLAGS = 3, FILE = 4, LINE = 5, FUNCTION = 6, EXPRESSION = 7, MODULE = 8, PHASE = 9;
+const DEVICE = 0, BYTES = 1, BLOCKS = 2, FLAGS = 3, CATEGORY = 4, FILE = 5, LINE = 6, FUNCTION = 7, EXPRESSION = 8,
+  MODULE = 9, PHASE = 10;
 const PENDING = 1, PRIVATE = 2;
 
 class Icicle {
   constructor(holder, data) {
     this.holder = holder;
     this.strings = data.strings;
+    this.runs = { after: data.groups, before: data.earlier };
     this.groups = data.groups;
     this.hot = new Set(data.findings.filter((one) => one.counts).flatMap((one) => one.places.map((place) => place.slice(0, 4).join())));
-    const devices = [...new Set(this.groups.map((group) => this.text(group[DEVICE])))];
+    const devices = [...new Set([...data.groups, ...data.earlier].map((group) => this.text(group[DEVICE])))];
     const sum = (name) => this.groups.reduce((all, group) => all + (this.text(group[DEVICE]) === name ? group[BYTES] : 0), 0);
     devices.sort((a, b) => sum(b) - sum(a));
     this.device = devices[0];
-    const modes = [["module", "By module"], ["site", "By call site"], ["phase", "By phase"]]
-      .filter(([mode]) => mode !== "module" || this.groups.some((group) => group[MODULE] >= 0));
+    const telling = { module: (group) => group[MODULE] >= 0, category: (group) => this.text(group[CATEGORY]) !== "unknown" };
+    const modes = [["module", "By module"], ["category", "By category"], ["site", "By call site"], ["phase", "By phase"]]
+      .filter(([mode]) => !telling[mode] || this.groups.some(telling[mode]));
     this.mode = modes[0][0];
     this.readout = html("div", { class: "readout", "aria-live": "polite" });
     this.up = button("Up", () => this.leave(), { title: "Escape" });
@@ -24,6 +27,9 @@ class Icicle {
       class: "chart tree", tabindex: "0", role: "application",
       "aria-label": "Live bytes. Arrow keys move, enter looks into a part, escape leaves it." });
     const controls = html("div", { class: "controls" });
+    const runs = choice("Run", data.earlier.length ? [["before", "Before"], ["after", "After"]] : [], "after",
+      (run) => { this.groups = this.runs[run]; this.build(); });
+    if (runs) controls.append(runs);
     controls.append(choice("Grouped", modes, this.mode, (mode) => { this.mode = mode; this.build(); }));
     const deviceChoice = choice("Device", devices.map((name) => [name, name]), this.device, (name) => { this.device = name; this.build(); });
     if (deviceChoice) controls.append(deviceChoice);
@@ -48,6 +54,7 @@ class Icicle {
     const site = (expression ? `${line.split("/").pop()}  ${expression}` : line) + state;
     const module = this.text(group[MODULE]);
     if (this.mode === "module") return [...(module ? module.split(".") : ["outside any module"]), site];
+    if (this.mode === "category") return [this.text(group[CATEGORY]), ...(module ? [module] : []), site];
     if (this.mode === "phase") return [this.text(group[PHASE]) || "other", file, site];
     const inside = this.text(group[FUNCTION]);
     return [file, ...(inside ? [inside] : []), (expression ? `line ${group[LINE]}  ${expression}` : line) + state];

@@ -12,6 +12,7 @@ class Sites {
       const place = (text(group[FILE]) || "an unknown line") + (group[LINE] ? `:${group[LINE]}` : "");
       const asides = [
         text(group[EXPRESSION]), text(group[MODULE]) && `module ${text(group[MODULE])}`,
+        text(group[CATEGORY]) === "unknown" ? "" : text(group[CATEGORY]),
         text(group[PHASE]) === "other" ? "" : `in ${text(group[PHASE])}`,
         group[FLAGS] & PENDING ? "waits for a stream" : "", group[FLAGS] & PRIVATE ? "private pool" : ""].filter(Boolean);
       const where = text(group[FUNCTION]) ? `${place} in ${text(group[FUNCTION])}` : place;
