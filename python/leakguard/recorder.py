@@ -190,9 +190,12 @@ class LiveTeller:
 
 
 def command_line() -> str | None:
-    """What is run, as one would type it."""
+    """What is run, as one would type it behind `python`."""
     words = [word for word in sys.argv if isinstance(word, str)] if isinstance(sys.argv, list) else []
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and isinstance(spec.name, str):
+        return shlex.join(["-m", spec.name.removesuffix(".__main__"), *words[1:]])
     if not words:
         return None
-    program = os.path.relpath(words[0]) if os.path.isabs(words[0]) else words[0]
-    return shlex.join([program, *words[1:]])
+    near = os.path.relpath(words[0])
+    return shlex.join([words[0] if near.startswith(os.pardir) else near, *words[1:]])

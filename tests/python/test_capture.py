@@ -157,6 +157,29 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not Path(f"{path}-wal").exists()  # what it left has been put into the one file
 
 
+@pytest.mark.parametrize("log", [True, False])
+def test_half_a_step_is_none(log: bool, path: Path) -> None:
+    """Killed in the middle of a transaction, part of which is in the file already."""
+    code = f"""
+import os, signal
+from test_capture import *
+if not {log}:
+    capture_creation._is_on_network = lambda _: True
+writer = CaptureWriter(Path({str(path)!r}))
+writer.put_steps(ROWS)
+size = os.path.getsize({str(path)!r})
+writer._connection.execute("BEGIN IMMEDIATE")
+writer._insert(writer._connection, [row(step) for step in range(41, 8000)])  # more than SQLite keeps in memory
+assert {log} or os.path.getsize({str(path)!r}) > size
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(Path(__file__).parent)])}
+    assert subprocess.run([sys.executable, "-c", code], env=env).returncode == -signal.SIGKILL
+    assert shown_steps(path) == list(range(1, 41))
+    assert load(path).why == "the run was killed after 40 steps, before its first verdict"
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 def test_a_full_disk_loses_nothing_once_there_is_room(writer: CaptureWriter, path: Path) -> None:
     writer.put_steps(ROWS[:1])
     connection = writer._connection

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -165,3 +167,24 @@ def test_killed_in_the_middle(path: Path) -> None:
     assert read.command == "train.py --lr 1"
     assert read.report.findings[0].allocated_at.line == 6
     assert "it was killed" in read.report.advice[0].text
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "command"),
+    [
+        (["train.py", "--lr", "1 2"], None, "train.py --lr '1 2'"),
+        (["{here}/train.py"], None, "train.py"),
+        (["/elsewhere/train.py"], None, "/elsewhere/train.py"),
+        (["/lib/pytest/__main__.py", "-q"], "pytest.__main__", "-m pytest -q"),
+        (["/lib/train.py"], "package.train", "-m package.train"),
+        ([], None, None),
+    ],
+)
+def test_commands(
+    words: list[str], module: str | None, command: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = types.ModuleType("__main__")
+    main.__spec__ = None if module is None else ModuleSpec(module, None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(sys, "argv", [word.replace("{here}", os.getcwd()) for word in words])
+    assert recorder.command_line() == command
