@@ -38,7 +38,7 @@ SLOW = 4e-3
 SHARE = 0.01
 RETRY_SECONDS, LONGEST_RETRY = 1.0, 64.0
 
-STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SITE = "INSERT INTO site VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -201,11 +201,11 @@ class CaptureWriter:
 
     def _step(self, connection: sqlite3.Connection, row: StepRow) -> tuple[Any, ...]:
         figures = (row.trough, row.peak, row.allocated, row.consumed, row.survivors, row.change, row.seconds)
-        return (self._device(connection, row.device), row.last_step, row.first_step, *figures)
+        return (self._device(connection, row.device), row.last_step, row.first_step, *figures, row.reserved)
 
     def _thin(self, connection: sqlite3.Connection, device: str) -> None:
         number = self._device(connection, device)
-        columns = "first, last, trough, peak, allocated, consumed, survivors, change, seconds"
+        columns = "first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved"
         found = connection.execute(f"SELECT {columns} FROM step WHERE device = ? ORDER BY last", (number,))
         names = ("first_step", "last_step", *columns.split(", ")[2:])
         rows = tuple(StepRow(device=device, **dict(zip(names, one, strict=True))) for one in found)

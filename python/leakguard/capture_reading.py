@@ -48,7 +48,8 @@ def _steps(connection: sqlite3.Connection, report: Report) -> Steps:
 
 def _rows(connection: sqlite3.Connection) -> tuple[StepRow, ...]:
     found = connection.execute(
-        "SELECT name, first, last, trough, peak, allocated, consumed, coalesce(survivors, 0), change, seconds "
+        "SELECT name, first, last, trough, peak, allocated, consumed, coalesce(survivors, 0), change, seconds, "
+        "reserved "
         "FROM step JOIN device ON device.id = step.device ORDER BY device.id, last"
     )
     return tuple(
@@ -63,8 +64,9 @@ def _rows(connection: sqlite3.Connection) -> tuple[StepRow, ...]:
             survivors=survivors,
             change=change,
             seconds=seconds,
+            reserved=reserved,
         )
-        for device, first, last, trough, peak, allocated, consumed, survivors, change, seconds in found
+        for device, first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved in found
     )
 
 

@@ -158,11 +158,11 @@ class Engine:
     ) -> None:
         """Writes the run into a capture file from now on, and tells of it in the runtime folder if `live`. `tell` gets
         a sentence when the capture cannot be written. Raises ReportError when it cannot be created."""
-        picture = functools.partial(self._picture, spent)
+        picture, reserved = functools.partial(self._picture, spent), self._attachment.cuda.reserved
         if live and live_files.is_wanted():
-            self._tellers.append(LiveTeller(self._watch, picture))
+            self._tellers.append(LiveTeller(self._watch, reserved, picture))
         if capture is not None:
-            self._tellers.append(Recorder(capture, self._watch, picture, tell))
+            self._tellers.append(Recorder(capture, self._watch, reserved, picture, tell))
 
     def end_telling(self, report: Report | None) -> None:
         """Ends what `record` and `tell_live` have begun, with the last report or without."""

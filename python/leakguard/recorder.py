@@ -15,6 +15,7 @@ from leakguard._native import core
 from leakguard.capture import CaptureWriter
 from leakguard.recording import Recording
 from leakguard.report import Advice, ReportError
+from leakguard.reserved_steps import ReservedSteps
 from leakguard.step_rows import RowMaker, survivors_of
 
 __all__ = ["LiveTeller", "Recorder", "Teller", "command_line"]
@@ -67,9 +68,15 @@ class Recorder:
     budget = 0.01
 
     def __init__(
-        self, path: Path, watch: core.Watch, picture: Callable[[], Recording], tell: Callable[[str], None]
+        self,
+        path: Path,
+        watch: core.Watch,
+        reserved: ReservedSteps,
+        picture: Callable[[], Recording],
+        tell: Callable[[str], None],
     ) -> None:
         self._watch = watch
+        self._reserved = reserved
         self._picture = picture
         self._tell = tell
         self._told = False
@@ -116,7 +123,8 @@ class Recorder:
             self._maker = RowMaker(self._base)
             self._survivors.clear()
             self._writer.restart()
-        self._writer.put_steps(self._maker.rows(self._watch.rows(self._maker.next)))
+        rows = self._maker.rows(self._watch.rows(self._maker.next))
+        self._writer.put_steps(self._reserved.filled(rows, self._base))
 
     def _changed_survivors(self) -> dict[tuple[str, int], int]:
         shift = self._base - 1
@@ -146,8 +154,9 @@ class LiveTeller:
     every = 1.0
     budget = 0.005
 
-    def __init__(self, watch: core.Watch, picture: Callable[[], Recording]) -> None:
+    def __init__(self, watch: core.Watch, reserved: ReservedSteps, picture: Callable[[], Recording]) -> None:
         self._watch = watch
+        self._reserved = reserved
         self._picture = picture
         self._writer: CaptureWriter | None = None
         self._began = time.time()
@@ -169,7 +178,7 @@ class LiveTeller:
                 self._due.at = float("inf")
                 return
         rows = RowMaker(self._watch.base).rows(self._watch.rows())
-        self._writer.replace(rows, self._picture())
+        self._writer.replace(self._reserved.filled(rows, self._watch.base), self._picture())
         self._due.taken(elapsed, began)
 
     def finish(self, last: Callable[[], Recording]) -> None:

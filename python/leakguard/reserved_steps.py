@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterable
 from dataclasses import replace
 
-from leakguard.step_table import StepTable
+from leakguard.step_table import StepRow, StepTable
 
 __all__ = ["ReservedSteps"]
 
@@ -42,7 +43,10 @@ class ReservedSteps:
 
     def filled_in(self, table: StepTable, base: int) -> StepTable:
         """The table with these figures; `base` is the ledger's number of its first step."""
+        return replace(table, rows=tuple(self.filled(table.rows, base))) if self._changes else table
+
+    def filled(self, rows: Iterable[StepRow], base: int) -> Iterable[StepRow]:
+        """The rows with these figures."""
         if not self._changes:
-            return table
-        rows = (replace(row, reserved=self.at(row.last_step + base - 1, row.device)) for row in table.rows)
-        return replace(table, rows=tuple(rows))
+            return rows
+        return [replace(row, reserved=self.at(row.last_step + base - 1, row.device)) for row in rows]

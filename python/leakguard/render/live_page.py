@@ -105,16 +105,18 @@ def _memory(page: Page, view: LiveView, devices: Sequence[str], encoding: str | 
     for device in devices:
         steps = view.table.of(device)
         rate = usages[device].bytes_per_step if device in usages else None
-        peak = max(row.peak for row in steps)
-        rows.append(
-            (words(device), format_bytes(steps[-1].allocated), format_bytes(peak), changed_bytes(rate))
-        )
+        peak, reserved = max(row.peak for row in steps), steps[-1].reserved
+        figures = (steps[-1].allocated, peak, reserved)
+        sizes = ("-" if size is None else format_bytes(size) for size in figures)
+        rows.append((words(device), *sizes, changed_bytes(rate)))
     if not rows:
         page.labelled(Text(), Text("no step has ended yet", "dim"), 0)
         return
-    header = ("memory", "alive", "peak", "a step")
+    header: tuple[str, ...] = ("memory", "alive", "peak", "reserved", "a step")
+    if all(row[3] == "-" for row in rows):
+        header, *rows = [(*line[:3], *line[4:]) for line in (header, *rows)]
     widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
-    room = page.width - sum(widths) - 3 * 2 - 2
+    room = page.width - sum(widths) - 2 * len(widths)
     pictures = ["alive at the end of each step"]
     pictures += [_spark(view.table.of(device), room, encoding) for device in devices] if room >= 8 else []
     for number, cells in enumerate([header, *rows]):
