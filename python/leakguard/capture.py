@@ -159,8 +159,8 @@ class CaptureWriter:
         assert connection is not None
         began = time.perf_counter()
         try:
-            if connection.in_transaction:
-                connection.rollback()
+            if connection.in_transaction:  # a signal handler has come in between
+                self._roll_back(connection)
             connection.execute("BEGIN IMMEDIATE")
             self._insert(connection, rows)
             more(connection)
@@ -177,10 +177,7 @@ class CaptureWriter:
         self.seconds += time.perf_counter() - began
 
     def _failed(self, connection: sqlite3.Connection, error: Exception) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            connection.rollback()
-        self._devices.clear()
-        self._sites.clear()
+        self._roll_back(connection)
         if len(self._pending) > MOST_PENDING:
             table = StepTable(steps=Steps(), rows=tuple(self._pending)).thinned(MOST_PENDING // 2)
             self._pending = list(table.rows)
@@ -191,6 +188,13 @@ class CaptureWriter:
         self.trouble = str(error)
         self._due = time.monotonic() + self._retry
         self._retry = min(2 * self._retry, LONGEST_RETRY)
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        """Numbers that were given in the transaction are given no more."""
+        with contextlib.suppress(sqlite3.Error):
+            connection.rollback()
+        self._devices.clear()
+        self._sites.clear()
 
     def _insert(self, connection: sqlite3.Connection, rows: Sequence[StepRow]) -> None:
         connection.executemany(STEP, [self._step(connection, row) for row in rows])

@@ -16,7 +16,7 @@ from pathlib import Path
 from leakguard.capture_file import WRITTEN_HERE, identity, is_running, opened, run_in
 from leakguard.report_file import ReportError
 
-__all__ = ["LiveRun", "is_wanted", "live_path", "live_runs", "removed"]
+__all__ = ["LiveRun", "folders", "is_wanted", "live_path", "live_runs", "made_path", "removed"]
 
 SUFFIX = ".leakguard"
 PARTS = ("", "-wal", "-shm", "-journal")
@@ -36,30 +36,27 @@ def is_wanted() -> bool:
     return os.environ.get("LEAKGUARD_LIVE") != "0"
 
 
-def live_path(pid: int) -> Path:
-    """The file of a process."""
-    return _folder() / f"{pid}{SUFFIX}"
+def live_path(pid: int) -> Path | None:
+    """The file of a process; None when it has none."""
+    files = (folder / f"{pid}{SUFFIX}" for folder in folders() if _is_private(folder))
+    return next((file for file in files if file.exists()), None)
 
 
 def made_path() -> Path:
     """This process's file, in a folder that nobody else may look into. Raises OSError when there is none to be had."""
-    folder = _folder()
+    folder = folders()[0]
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if not _is_private(folder):
         raise PermissionError(f"{folder} is not a folder of this user alone")
     live_runs()  # what killed processes have left goes
-    return live_path(os.getpid())
+    return folder / f"{os.getpid()}{SUFFIX}"
 
 
 def live_runs() -> tuple[LiveRun, ...]:
     """The watched processes of this user, oldest first. Takes away what killed ones have left."""
+    files = [file for folder in folders() if _is_private(folder) for file in folder.glob(f"*{SUFFIX}")]
     runs = []
-    try:
-        files = sorted(_folder().glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_ctime)
-    except OSError:
-        return ()
-    for file in files:
+    for file in sorted(files, key=_born):
         with contextlib.suppress(ReportError, OSError):
             if identity(file) in WRITTEN_HERE:
                 continue
@@ -72,6 +69,15 @@ def live_runs() -> tuple[LiveRun, ...]:
     return tuple(runs)
 
 
+def folders() -> list[Path]:
+    """Where a process may tell: the first of them. A job may lack the login's variables, and has another one then."""
+    user = os.getuid()
+    runtime = [os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{user}"]
+    found = [Path(base) / "leakguard" for base in runtime if base and os.access(base, os.W_OK)]
+    found += [Path(base) / f"leakguard-{user}" for base in (tempfile.gettempdir(), "/tmp")]
+    return list(dict.fromkeys(found))
+
+
 def removed(path: Path) -> None:
     """Takes a capture away, with its companions."""
     for part in PARTS:
@@ -79,8 +85,17 @@ def removed(path: Path) -> None:
             os.unlink(f"{path}{part}")
 
 
-def _folder() -> Path:
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    if given and os.path.isdir(given):
-        return Path(given) / "leakguard"
-    return Path(tempfile.gettempdir()) / f"leakguard-{os.getuid()}"
+def _is_private(folder: Path) -> bool:
+    """Whether it is a folder that nobody else can put anything into, or look into."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _born(file: Path) -> float:
+    try:
+        return file.stat().st_ctime
+    except OSError:  # gone since
+        return 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,11 +87,18 @@ class Recorder:
         self._owner = os.getpid()
         self._due = Due(self.every, self.budget)
         self._survivors: dict[tuple[str, int], int] = {}
+        self._busy = threading.Lock()
 
     def step_ended(self, elapsed: float, fresh: bool) -> None:
         """Writes the step, and a picture when one is due or suspicion is news."""
-        if os.getpid() != self._owner:
-            return
+        if os.getpid() != self._owner or not self._busy.acquire(blocking=False):
+            return  # another thread writes; this step comes with the next one
+        try:
+            self._tell_step(elapsed, fresh)
+        finally:
+            self._busy.release()
+
+    def _tell_step(self, elapsed: float, fresh: bool) -> None:
         self._put_rows()
         if elapsed >= self._due.at or (fresh and self._due.at == FIRST_SECONDS):
             began = time.perf_counter()

@@ -207,6 +207,18 @@ def test_what_waits_for_room_stays_small(writer: CaptureWriter, path: Path) -> N
     assert sum(one.steps for one in writer._pending) + shown_steps(path)[-1] == 3 * MOST_PENDING - 1
 
 
+def test_a_signal_handler_may_end_it_in_the_middle_of_a_step(path: Path) -> None:
+    writer = CaptureWriter(path)
+    connection = writer._connection
+    connection.execute("BEGIN IMMEDIATE")
+    writer._pending.extend(ROWS[:2])
+    writer._insert(connection, ROWS[:2])  # and here comes the signal
+    writer.put(WHOLE, {}, final=True)
+    writer.close()
+    assert shown_steps(path) == [1, 2]
+    assert load(path) == LEAK
+
+
 def test_a_file_that_is_taken_away_stops_nobody(writer: CaptureWriter, path: Path) -> None:
     writer.put_steps(ROWS[:1])
     path.unlink()

@@ -53,6 +53,8 @@ SCREENS = {"80x24": (80, 24, "utf-8"), "40x16": (40, 16, "utf-8"), "ascii": (120
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
+    only = live_files.folders()[:1]  # whatever else runs on this machine
+    monkeypatch.setattr(live_files, "folders", lambda: only)
     return tmp_path / "leakguard"
 
 
@@ -120,6 +122,15 @@ def test_a_folder_of_somebody_else_is_not_used(folder: Path) -> None:
         live_files.made_path()
 
 
+def test_jobs_without_the_logins_variables_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    login = live_files.folders()
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert live_files.folders()[0] in login
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone"))
+    assert live_files.folders()[0] in login
+
+
 def test_the_screen_follows_the_run_to_its_end(writer: CaptureWriter) -> None:
     """In a terminal of 80 x 24."""
     main_end, its_end = pty.openpty()
@@ -182,7 +193,9 @@ class TestRealRuns:
 
         with leakguard.watch(on_exit="never") as guard:
             self.train()
-            view = look(live_files.live_path(os.getpid()))
+            path = live_files.live_path(os.getpid())
+            assert path == folder / f"{os.getpid()}.leakguard"
+            view = look(path)
             assert view.table.steps.count == 20
             ours, theirs = view.table.rows, guard.table().rows
             assert ours == tuple(replace(one, survivors=0) for one in theirs)

@@ -126,7 +126,7 @@ def _path(target: str) -> Path:
     """The file of a process, or the one that is named. Raises ReportError when there is none."""
     if target.isdigit() and not os.path.exists(target):
         path = live_files.live_path(int(target))
-        if not path.exists():
+        if path is None:
             raise ReportError(f"process {target} tells nothing of itself. {NOBODY}")
         return path
     return Path(target)
