@@ -115,12 +115,7 @@ def facts_of(held: Held, place: Place, verdict: str) -> dict[str, Any]:
         "graph_direct": bool(after) and after[0].edge == "grad_fn",
         "after": {link.edge for link in after},
         "kept": {word for link in after for word in _words(link.type)[:2]},
-        "context": any(
-            link.edge == "attribute"
-            and before.edge in ("grad_fn", "next function")
-            and not (before.type or "").startswith("AccumulateGrad")
-            for before, link in pairwise(links)
-        ),
+        "context": any(link.edge == "attribute" and _is_context(before) for before, link in pairwise(links)),
         "scalar": "[]" in holder_words or "[1]" in holder_words,
         "resets": held.owner_resets,
         "optimizer": any(link.edge == "attribute" and _is_optimizer_table(link) for link in after),
@@ -132,6 +127,14 @@ def facts_of(held: Held, place: Place, verdict: str) -> dict[str, Any]:
 def _words(kind: str | None) -> list[str]:
     """`generator, batches` or `Tensor, [] float32, requires grad` in single words."""
     return (kind or "").replace(",", " ").split()
+
+
+def _is_context(link: Link) -> bool:
+    """The context of a custom Function is its node, and named like it: `ExpBackward`; other nodes end in a number."""
+    kind = link.type or ""
+    if link.edge == "cycle":
+        return kind.endswith("Backward")
+    return link.edge in ("grad_fn", "next function") and not kind.startswith("AccumulateGrad")
 
 
 def _is_optimizer_table(link: Link) -> bool:

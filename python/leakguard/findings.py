@@ -19,6 +19,9 @@ from leakguard.wording import holder_phrase, pace, pieces, size, where
 
 __all__ = ["Growing", "findings_of"]
 
+LEAST_CUDA_BLOCK = 512
+"""Bytes that the CUDA caching allocator sets aside for the smallest tensor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Growing:
@@ -90,7 +93,8 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         if lead.resident
         else _why_regrown(held, place, unit)
         if lead.regrown
-        else _why(telling, place, blocks_per_step, bytes_now, verdict, unit),
+        else _why(telling, place, blocks_per_step, bytes_now, verdict, unit)
+        + (_rounded_up(lead) if verdict == "growing" else ""),
         fix=_fix(cause, held, place),
         device=device,
         bytes=bytes_now,
@@ -157,6 +161,14 @@ def _why(
     if verdict == "bounded" and container is not None and container.limit is not None:
         return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, bytes_now)}"
     return f"{phrase} keeps {kept}"
+
+
+def _rounded_up(group: Growing) -> str:
+    """Of many small tensors on a GPU the allocator's rounding is what counts."""
+    asked = group.held.block_bytes if group.held else 0
+    if not 0 < 4 * asked <= LEAST_CUDA_BLOCK or group.bytes != LEAST_CUDA_BLOCK * group.blocks:
+        return ""
+    return f", each of {size(asked)}, for which {size(LEAST_CUDA_BLOCK)} are set aside"
 
 
 def _why_regrown(held: Held | None, place: Place, unit: str) -> str:

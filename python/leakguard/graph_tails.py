@@ -49,6 +49,7 @@ class _Tail:
     since: int
     heap: int
     name: str
+    birth: int  # which block it was that the tensor had
     held: Held
 
 
@@ -88,12 +89,22 @@ class GraphTails:
 
     def _count_nodes(self, heap: int, since: int, sequence: int) -> None:
         tensors = core.instances_of(torch.Tensor)
+        births = {block[0]: block[-1] for block in core.blocks()}
         least = max(1, int(LEAST_NODES_A_STEP * since))
         for address, nodes, old, line, name in core.graph_tails(tensors, sequence, least)[:MOST_TAILS]:
             if name.partition("Backward")[0] in VIEWS:
                 line = 0
             suspect = core.find_holders([address], [0], own_frames())["suspects"][0]
-            tail = _Tail(self._step, nodes, old, since, heap, name, held_of(suspect, self._step))
+            tail = _Tail(
+                self._step,
+                nodes,
+                old,
+                since,
+                heap,
+                name,
+                births.get(address, 0),
+                held_of(suspect, self._step),
+            )
             self._tails[line] = [*self._tails.get(line, ())[:1], tail]
 
     def growing(self) -> tuple[Growing, ...]:
@@ -107,10 +118,12 @@ class GraphTails:
                 continue
             nodes_a_step = (last.old - first.old) / older
             bytes_a_step = max(last.heap - first.heap, 0) / steps
+            # A tensor that is changed in place makes no block, and only blocks have a line for certain.
+            in_place = first.birth == last.birth
             size = round(last.nodes / nodes_a_step * bytes_a_step)
             found.append(
                 Growing(
-                    site=Site(-1, "host", place_of(line) if line else Place()),
+                    site=Site(-1, "host", place_of(line) if line and not in_place else Place()),
                     first_step=max(1, round(last.step - last.nodes / nodes_a_step) + 1),
                     last_step=last.step,
                     birth_steps=last.step,

@@ -283,6 +283,8 @@ def test_every_cause_has_a_case_where_it_fits() -> None:
         "concatenated-in-every-step",
         "evaluation-with-gradients",
         "graph-retained",
+        "context-cycle",
+        "bound-method-cycle",
     }  # in the tests below
     assert {cause.slug for cause in causes} == elsewhere | CASES.keys() - {"unknown"}
 
@@ -359,6 +361,36 @@ def test_the_cycle_of_a_backward_hook_is_told_from_that_of_a_gradient() -> None:
         status="garbage",
     )
     assert cause_of(cycle, Place(), "growing").slug == "backward-hook-cycle"
+
+
+def test_the_cycle_of_a_context_is_told_from_that_of_a_node_of_torch() -> None:
+    attribute = Link(edge="attribute", name="y", type="Tensor, [8] float32, requires grad")
+    own = held(
+        Link(edge="cycle", type="Tensor, [8] float32"),
+        Link(edge="grad_fn", type="RevBlockBackward"),
+        attribute,
+        status="garbage",
+    )
+    from_node = held(Link(edge="cycle", type="RevBlockBackward"), attribute, status="garbage")
+    torchs = held(Link(edge="cycle", type="MulBackward0"), attribute, status="garbage")
+    for verdict in ("waiting-for-gc", "growing"):
+        assert cause_of(own, Place(), verdict).slug == "context-cycle"
+        assert cause_of(from_node, Place(), verdict).slug == "context-cycle"
+        assert cause_of(torchs, Place(), verdict).slug != "context-cycle"
+
+
+def test_the_cycle_of_a_method_is_told_from_that_of_plain_references() -> None:
+    layer = Link(edge="cycle", type="Layer")
+    weight = Link(edge="attribute", name="weight", type="Tensor, [8] float32")
+    method = Link(edge="attribute", name="forward", type="method")
+    bound = Link(edge="bound method", name="forward", type="Wrapper")
+    assert cause_of(held(layer, method, bound, weight, status="garbage"), Place(), "waiting-for-gc").slug == (
+        "bound-method-cycle"
+    )
+    other = Link(edge="attribute", name="owner", type="Wrapper")
+    assert cause_of(held(layer, other, weight, status="garbage"), Place(), "waiting-for-gc").slug == (
+        "garbage-cycle"
+    )
 
 
 def test_a_cycle_is_told_by_whether_the_collector_frees_it() -> None:

@@ -70,11 +70,23 @@ def average_of_an_object() -> None:
         average.add(loss)
 
 
+class InPlace(Average):
+    def add(self, loss: torch.Tensor) -> None:
+        self.value.add_(loss)  # makes no block either
+
+
+def average_changed_in_place() -> None:
+    average = InPlace()
+    for loss in training():
+        average.add(loss)
+
+
 @pytest.mark.parametrize(
     ("loop", "function", "names", "cause"),
     [
         (total_of_losses, "total_of_losses", ["total", None], "attached-loss-total"),
         (state_that_is_viewed, None, ["state", None], "state-carried-in-graph"),
+        (average_changed_in_place, None, ["average", "value", None], "attached-loss-total"),
         (average_of_an_object, "Average.add", ["average", "value", None], "attached-loss-total"),
     ],
 )
