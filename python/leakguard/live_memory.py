@@ -40,7 +40,7 @@ def take_snapshot(
         )
         for (group, role, pending), found in keys.items()
     ]
-    groups.sort(key=lambda group: -group.bytes)
+    groups.sort(key=lambda group: (-group.bytes, min(birth for _, birth, _ in group.keys)))
     return Snapshot(
         step=step,
         devices=tuple(_memory(device, peaks.get(device, 0), cuda) for device in devices),

@@ -105,7 +105,19 @@ def growing(steps: int, ring: int | None = None) -> dict[str, Any]:
     for step in range(steps):
         if ring and len(kept) == ring:
             trace.append(event("free_requested", kept.pop(0)))
-        kept.append(0x1000000 + 512 * step)
-        trace += [event("alloc", kept[-1]), event("alloc", 0x2000000), event("free_requested", 0x2000000)]
+        kept.append(0x40000000 + 512 * step)
+        trace += [event("alloc", kept[-1]), event("alloc", 0x50000000), event("free_requested", 0x50000000)]
     blocks = [block(512, frames=FORWARD, address=address) for address in kept]
-    return {"segments": [segment(0x1000000, blocks, "small")], "device_traces": [trace]}
+    return {"segments": [segment(0x40000000, blocks, "small")], "device_traces": [trace]}
+
+
+def training() -> dict[str, Any]:
+    """A snapshot of a loop that keeps 512 bytes in every step, beside what `modern` has."""
+    data, loop = modern(), growing(40)
+    data["segments"] += loop["segments"]
+    (trace,) = loop["device_traces"]
+    begun = data["device_traces"][0][-1]["time_us"]
+    data["device_traces"][0] += [
+        one | {"time_us": begun + 10_000 * number} for number, one in enumerate(trace)
+    ]
+    return data
