@@ -1,9 +1,9 @@
 """Writing a capture file: each step as it ends, now and then what is known of the run, and the report at its end.
 
-Every step is one small transaction of the training thread, some 20 us where files are local. What is written belongs
-to the kernel, so a process may be killed at any moment; nothing is forced to the disk. Where transactions are slow
-(home folders on a network) they are spaced to take a hundredth of the time. Nothing here raises while the run goes on:
-what cannot be written is kept for a later try, and `trouble` says why.
+Every step is one small transaction of the training thread: a sixth of a millisecond where files are local. What is
+written belongs to the kernel, so a process may be killed at any moment; nothing is forced to the disk. Where
+transactions are slow (home folders on a network) they are spaced to take a hundredth of the time. Nothing here raises
+while the run goes on: what cannot be written is kept for a later try, and `trouble` says why.
 """
 
 from __future__ import annotations
