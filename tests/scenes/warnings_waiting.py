@@ -7,6 +7,7 @@ import gc
 import types
 from collections import deque
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -81,3 +82,21 @@ def large_cache_that_fills(steps: Steps) -> None:
     for step in steps:
         table(step)
         train_step(model, optimizer)
+
+
+@warning("bounded", holder="memory", bytes_per_step=ROW, blocks_per_step=1)
+def list_made_in_advance_that_fills(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    memory: list[torch.Tensor | None] = [None] * 1000
+    for step in steps:
+        train_step(model, optimizer)
+        memory[step] = torch.zeros(WIDTH)  # leaks
+
+
+@warning("bounded", holder="memory", bytes_per_step=ROW, blocks_per_step=1)
+def array_made_in_advance_that_fills(steps: Steps) -> None:
+    model, optimizer = new_trainer()
+    memory = np.empty(1000, dtype=object)
+    for step in steps:
+        train_step(model, optimizer)
+        memory[step] = torch.zeros(WIDTH)  # leaks
