@@ -17,6 +17,7 @@ from leakguard.attachment import Attachment
 from leakguard.categories import Categories
 from leakguard.cuda_memory import rounded
 from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.found_survivors import found_filled_in
 from leakguard.graph_tails import GraphTails
 from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
@@ -177,7 +178,7 @@ class Engine:
         """All that is known of the run, with this report."""
         return Recording(
             report=report,
-            table=self.table(),
+            table=found_filled_in(self.table(), report.findings, self._watch.base),
             snapshot=self.snapshot(),
             sources=sources_of(report.findings),
             command=command_line(),

@@ -26,7 +26,7 @@ class StepRow:
     `trough` and `peak` are the least and the most that was alive at once, `allocated` what was alive at the end,
     `consumed` what was born, and `survivors` what of it is alive still. `change` is None where the end of the step
     before is not known; `seconds` is for all the steps of the row. `reserved` is what the allocator held of the
-    device at the end, None where that is not known.
+    device at the end, `found` what of the survivors was born where a finding says; None where that is not known.
     """
 
     first_step: int
@@ -40,6 +40,7 @@ class StepRow:
     change: int | None = None
     seconds: float | None = None
     reserved: int | None = None
+    found: int | None = None
 
     @property
     def steps(self) -> int:
@@ -171,4 +172,5 @@ def _merged(rows: tuple[StepRow, ...]) -> StepRow:
         change=None if changes[0] is None else sum(change or 0 for change in changes),
         seconds=sum(seconds) if len(seconds) == len(rows) else None,
         reserved=rows[-1].reserved,
+        found=None if rows[0].found is None else sum(row.found or 0 for row in rows),
     )

@@ -105,8 +105,9 @@ def test_pointing_at_a_step_shows_its_figures(open_page: Opener) -> None:
     chart.hover(position={"x": 66 + (box["width"] - 76) * (33.5 / 40), "y": 100})
     shown = readout(page, "timeline")
     assert shown.startswith("step 34 at its end 56.0 MiB peak 94.0 MiB trough 54.0 MiB change +1.00 MiB")
-    assert "of it alive 1.50 MiB reserved 102 MiB took 12.3 ms" in shown
-    assert "reserved by the allocator" in page.locator("#timeline .legend").inner_text()
+    assert "of it alive 1.50 MiB where findings say 768 KiB reserved 102 MiB took 12.3 ms" in shown
+    legend = page.locator("#timeline .legend").inner_text()
+    assert "reserved by the allocator" in legend and "born where a finding says" in legend
 
 
 def test_dragging_zooms_and_the_button_shows_all_again(open_page: Opener) -> None:

@@ -34,6 +34,8 @@ def test_a_recording_has_every_part(guard: Guard) -> None:
     assert recording.table is not None and recording.table.of("cpu")[-1].last_step == 16
     assert recording.snapshot is not None
     assert any(group.place == finding.allocated_at for group in recording.snapshot.groups)
+    assert [row.found for row in recording.table.of("cpu")] == [4 * 4096] * 16
+    assert all((row.found or 0) <= row.survivors for row in recording.table.rows)
     (piece, *_) = recording.sources
     assert piece.file == __file__
     line = finding.allocated_at.line

@@ -25,6 +25,7 @@ COLUMNS = (
     "survivors",
     "seconds",
     "reserved",
+    "found",
 )
 PENDING, PRIVATE = 1, 2
 

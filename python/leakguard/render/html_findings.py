@@ -17,7 +17,7 @@ from leakguard.render.text import (
 )
 from leakguard.render.wording import words
 from leakguard.report import Finding, Report
-from leakguard.units import format_bytes, format_share
+from leakguard.units import format_bytes
 from leakguard.wording import plural
 
 __all__ = ["findings_block", "verdict_block"]
@@ -89,6 +89,4 @@ def _figures(report: Report) -> list[tuple[str, str]]:
     figures.append(
         (str(report.steps.count), count_steps(report.steps).removeprefix(f"{report.steps.count} "))
     )
-    if report.overhead.seconds > 0:
-        figures.append((format_share(report.overhead.fraction), "of the time for watching"))
     return figures

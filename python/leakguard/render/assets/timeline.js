@@ -88,11 +88,12 @@ class Timeline {
     const out = [];
     for (let at = first; at <= last; at = Math.max(Math.round(first + (out.length) * each), at + 1)) {
       const end = Math.min(Math.max(Math.round(first + (out.length + 1) * each), at + 1), last + 1);
-      const one = { first: rows.first_step[at], trough: Infinity, peak: 0, survivors: 0, reserved: null };
+      const one = { first: rows.first_step[at], trough: Infinity, peak: 0, survivors: 0, found: 0, reserved: null };
       for (let row = at; row < end; row++) {
         one.trough = Math.min(one.trough, rows.trough[row]);
         one.peak = Math.max(one.peak, rows.peak[row]);
         one.survivors += rows.survivors[row];
+        one.found += Math.min(rows.found[row] || 0, rows.survivors[row]);
         if (rows.reserved[row] !== null) one.reserved = Math.max(one.reserved, rows.reserved[row]);
       }
       one.last = rows.last_step[end - 1];
@@ -203,14 +204,17 @@ class Timeline {
     const each = (one) => one.survivors / (one.last - one.first + 1);
     const highest = Math.max(1, ...rows.map(each)) * 1.1;
     const floor = low.at + low.height;
-    let d = "";
+    let all = "";
+    let found = "";
     for (const one of rows) {
       const height = (each(one) / highest) * low.height;
       if (height <= 0) continue;
       const a = Number(this.clip(this.x(one.first - 1)));
       const b = Number(this.clip(this.x(one.last)));
       const gap = b - a > 4 ? 1 : 0;
-      d += `M${a + gap / 2} ${floor}V${(floor - Math.max(height, 0.75)).toFixed(1)}H${b - gap / 2}V${floor}Z`;
+      const bar = (size) => `M${a + gap / 2} ${floor}V${(floor - Math.max(size, 0.75)).toFixed(1)}H${b - gap / 2}V${floor}Z`;
+      all += bar(height);
+      if (one.found) found += bar((height * one.found) / one.survivors);
     }
     const tick = byteTicks(0, highest).slice(-1)[0];
     for (const value of tick ? [0, tick] : [0]) {
@@ -221,7 +225,8 @@ class Timeline {
     }
     parts.push(
       svg("text", { x: this.left, y: low.at - 8 }, "still alive, by the step of birth"),
-      svg("path", { class: "survivors", d }));
+      svg("path", { class: "survivors", d: all }),
+      svg("path", { class: "found", d: found }));
   }
 
   clip(x) {
@@ -238,7 +243,7 @@ class Timeline {
         ["steps", `${Math.floor(this.from) + 1} to ${Math.ceil(this.to)}`],
         ["at the end", bytes(this.rows.allocated[last])],
         ["peak", bytes(this.rows.peak.reduce((a, b) => Math.max(a, b), 0))],
-        ["drag or use the wheel to zoom", ""]]);
+        ["drag, wheel or + − to zoom, arrow keys to step", ""]]);
       return;
     }
     const row = this.rowAt(step);
@@ -253,6 +258,7 @@ class Timeline {
       ["trough", bytes(rows.trough[row])]];
     if (row > 0) parts.push(["change", change(rows.allocated[row] - rows.allocated[row - 1])]);
     parts.push(["born", bytes(rows.consumed[row])], ["of it alive", bytes(rows.survivors[row])]);
+    if (rows.found[row]) parts.push(["where findings say", bytes(rows.found[row])]);
     if (rows.reserved[row] !== null) parts.push(["reserved", bytes(rows.reserved[row])]);
     if (rows.seconds[row] !== null) parts.push(["took", duration(rows.seconds[row])]);
     if (this.earlier) {
@@ -271,6 +277,9 @@ class Timeline {
     if (known || Object.keys(this.data.reserved).length) {
       const when = known ? "" : " at the end of the run";
       list.append(html("li", {}, sample(svg("path", { class: "reserved", d: "M0 5H18" })), `reserved by the allocator${when}`));
+    }
+    if (Object.values(this.data.series).some((rows) => rows.found.some(Boolean))) {
+      list.append(html("li", {}, sample(svg("rect", { class: "found", width: 18, height: 10 })), "alive, and born where a finding says"));
     }
     if (Object.keys(this.data.before).length) {
       list.append(html("li", {}, sample(svg("path", { class: "earlier", d: "M0 5H18" })), "allocated in the run before"));
