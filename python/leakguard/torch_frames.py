@@ -70,7 +70,7 @@ def _sorted(frames: Iterable[Mapping[str, Any]]) -> tuple[list[Frame], list[Fram
     python: list[Frame] = []
     native: list[Frame] = []
     for frame in frames:
-        file, line, name = str(frame["filename"]), int(frame["line"]), str(frame["name"])
+        file, line, name = str(frame["filename"]), max(int(frame["line"]), 0), str(frame["name"])
         is_python = file.endswith((".py", ".pyx", ".pyc")) or file.startswith("<")
         (python if is_python else native).append((file, line, name))
     return python, native

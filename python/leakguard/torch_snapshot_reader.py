@@ -12,7 +12,7 @@ from leakguard.report_file import ReportError
 from leakguard.torch_frames import place_of_frames
 from leakguard.torch_pickle import HOW_TO_MAKE
 from leakguard.torch_snapshot import Growing, History, PrivatePool, Reserved, TorchSnapshot
-from leakguard.torch_trace import Trace, read_trace
+from leakguard.torch_trace import Trace, read_trace, whole
 
 __all__ = ["read_snapshot"]
 
@@ -60,7 +60,7 @@ def read_snapshot(data: Any, origin: str) -> TorchSnapshot:
         raise ReportError(f"{origin} is a pickle and no memory snapshot: it lists no segments. {HOW_TO_MAKE}")
     try:
         return _Reader().read(data)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ReportError(
             f"{origin} is no memory snapshot that this leakguard knows ({problem}). {HOW_TO_MAKE}"
@@ -82,7 +82,7 @@ class _Reader:
             if events:
                 self._traces[f"cuda:{index}"] = read_trace(events)
         for segment in data["segments"]:
-            self._read_segment(segment, f"cuda:{int(segment.get('device', 0))}")
+            self._read_segment(segment, f"cuda:{whole(segment.get('device', 0))}")
         for segment in data.get("host_segments") or ():
             self._read_segment(segment, "pinned")
         names = sorted(self._devices.keys() | self._traces.keys())
@@ -117,17 +117,17 @@ class _Reader:
 
     def _read_segment(self, segment: Mapping[str, Any], device: str) -> None:
         entry = self._devices.setdefault(device, _Device())
-        kind, size = str(segment.get("segment_type") or ""), int(segment["total_size"])
-        pool_id = tuple(map(int, segment.get("segment_pool_id") or (0, 0)))
+        kind, size = str(segment.get("segment_type") or ""), whole(segment["total_size"])
+        pool_id = tuple(map(whole, segment.get("segment_pool_id") or (0, 0)))
         private = any(pool_id)
         entry.segments += 1
         entry.expandable += bool(segment.get("is_expandable"))
         entry.add("reserved", kind, size)
-        address, live = int(segment.get("address") or 0), 0
+        address, live = whole(segment.get("address") or 0), 0
         blocks = segment["blocks"]
         for block in blocks:
-            length, state = int(block["size"]), block["state"]
-            at = int(block.get("address") or address)
+            length, state = whole(block["size"]), block["state"]
+            at = whole(block.get("address") or address)
             address = at + length
             if state == "inactive":
                 entry.free.append(length)
@@ -217,9 +217,9 @@ def _reserved(name: str, device: _Device) -> Reserved:
 def _requested(block: Mapping[str, Any], size: int) -> int:
     """`requested_size`, in old snapshots the `real_size` of the block's last use; else what was set aside."""
     if "requested_size" in block:
-        return int(block["requested_size"])
+        return whole(block["requested_size"])
     history = block.get("history")
-    return int(history[0].get("real_size", size)) if history else size
+    return whole(history[0].get("real_size", size)) if history else size
 
 
 def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:

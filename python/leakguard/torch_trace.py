@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Trace", "read_trace"]
+__all__ = ["Trace", "read_trace", "whole"]
+
+LIMIT = 1 << 63
 
 
 @dataclass(slots=True)
@@ -31,14 +33,21 @@ def read_trace(events: Sequence[Mapping[str, Any]]) -> Trace:
         action = event["action"]
         if action == "alloc":
             trace.births += 1
-            born[event["addr"]] = (number, int(event.get("time_us") or 0))
+            born[whole(event["addr"])] = (number, whole(event.get("time_us") or 0))
         elif action == "free_requested":
             trace.frees += 1
             if born.pop(event["addr"], None) is None:
                 trace.frees_unexplained += 1
         elif action == "oom":
             trace.out_of_memory += 1
-    times = [int(event["time_us"]) for event in (events[0], events[-1]) if "time_us" in event]
+    times = [whole(event["time_us"]) for event in (events[0], events[-1]) if "time_us" in event]
     if len(times) == 2:
         trace.seconds = max(times[1] - times[0], 0) / 1e6
     return trace
+
+
+def whole(value: Any) -> int:
+    """A size, an address, a time or a number as torch writes it. Raises ValueError for what can be none."""
+    if not isinstance(value, int) or not 0 <= value < LIMIT:
+        raise ValueError(f"{value!r:.60} is no size, address or number")
+    return int(value)

@@ -203,6 +203,7 @@ def test_nothing_is_executed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(told.splitlines()) == 1
 
 
+ENDLESS = {"filename": "net.py", "line": float("inf"), "name": "forward"}
 DAMAGED = {
     "cut off": pickle.dumps(modern())[:400],
     "no snapshot": pickle.dumps({"state_dict": {}}),
@@ -211,6 +212,8 @@ DAMAGED = {
     "a block without size": pickle.dumps(
         {"segments": [segment(0, []) | {"blocks": [{"state": "inactive"}]}]}
     ),
+    "a size below zero": pickle.dumps({"segments": [segment(0, [block(-1)])]}),
+    "a line without end": pickle.dumps({"segments": [segment(0, [block(1, frames=[ENDLESS])])]}),
     "an event that is none": pickle.dumps({"segments": [], "device_traces": [[{}]]}),
     "nothing but a beginning": b"\x80",
     "noise": b"\x80\x04" + bytes(range(1, 200)),
