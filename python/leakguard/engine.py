@@ -248,10 +248,11 @@ class Engine:
         spent = seconds + core.allocator_seconds() - self._allocator_seconds
         dropped, unknown, replaced, _ = core.lost()
         trouble = self._attachment.trouble
+        growing, rounding = self._growing()
         return Observation(
             steps=self._step_counts(),
-            devices=tuple(map(self._usage, self._devices())),
-            growing=self._growing(),
+            devices=tuple(self._usage(device, rounding.get(device, 0.0)) for device in self._devices()),
+            growing=growing,
             overhead=Overhead(
                 seconds=spent,
                 fraction=spent / elapsed if elapsed > 0 else 0.0,
@@ -281,13 +282,15 @@ class Engine:
     def _devices(self) -> list[str]:
         return list(dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
 
-    def _growing(self) -> tuple[Growing, ...]:
+    def _growing(self) -> tuple[tuple[Growing, ...], dict[str, float]]:
+        """What grows; and for each device the bytes a step that are set aside for it beyond what was requested."""
         evidence = self._watch.evidence()
         base = self._watch.base
         set_aside = self._set_aside({group for group, *_ in evidence})
         residents = self._resident_groups({group: blocks for group, _, _, _, blocks, *_ in evidence})
         calls = self._steps.backward_calls
         growing = []
+        rounding: dict[str, float] = {}
         for group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ in evidence:
             site = site_of(group)
             if site.private_pool:  # captured graphs keep their memory by design, and checkpoints replay it
@@ -298,6 +301,7 @@ class Engine:
             ratio = 1.0
             if site.device.startswith("cuda"):
                 ratio = set_aside.get(group) or rounded(size, blocks) / max(size, 1)
+            rounding[site.device] = rounding.get(site.device, 0.0) + bytes_per_step * (ratio - 1)
             growing.append(
                 Growing(
                     site=site,
@@ -314,7 +318,7 @@ class Engine:
                     regrown=regrown,
                 )
             )
-        return tuple(growing) or self._tails.growing()
+        return tuple(growing) or self._tails.growing(), rounding
 
     def _set_aside(self, groups: set[int]) -> dict[int, float]:
         """For each group with live CUDA blocks: bytes that the allocator set aside to bytes requested."""
@@ -343,7 +347,7 @@ class Engine:
             and (name := found[0]) is not None
         }
 
-    def _usage(self, device: str) -> DeviceUsage:
+    def _usage(self, device: str, rounding: float) -> DeviceUsage:
         rows = [
             (step, allocated, peak)
             for _, step, _, devices in self._watch.rows()
@@ -355,7 +359,7 @@ class Engine:
         steady = [row for row in rows if row[0] >= self._watch.base + WARMUP]
         rate = None
         if len(steady) > 1:
-            rate = (steady[-1][1] - steady[0][1]) / (steady[-1][0] - steady[0][0])
+            rate = rounding + (steady[-1][1] - steady[0][1]) / (steady[-1][0] - steady[0][0])
         if device.startswith("cuda"):
             return self._attachment.cuda.usage(device, rate, peak)
         return DeviceUsage(device=device, allocated_bytes=live_bytes, peak_bytes=peak, bytes_per_step=rate)

@@ -26,15 +26,16 @@ import sys
 
 sys.path.insert(0, {tests!r})
 
-import pytest, torch
+import pytest
+from scenes.device import stage
 from scenes.scene import CLEAN, LEAKS, Steps
 
 SCENES = {{**LEAKS, **CLEAN}}
 
 @pytest.fixture(autouse=True)
-def quiet_process():
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def on_stage(name):
+    with stage(SCENES[name]):
+        yield
 
 @pytest.mark.limit_gpu_leaks("0 B")
 @pytest.mark.parametrize("name", {names})

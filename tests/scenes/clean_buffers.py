@@ -116,7 +116,7 @@ def epoch_buffer_beside_a_block_that_stays(steps: Steps) -> None:
                 first.append(outputs[0])
 
 
-@clean(steps=160)
+@clean(steps=160, needs="values")
 def epoch_losses_emptied_at_its_end(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for epoch in steps.epochs(40):

@@ -114,7 +114,7 @@ def gradient_accumulation(steps: Steps) -> None:
             optimizer.zero_grad()
 
 
-@clean()
+@clean(needs="values")
 def several_micro_batches_a_step(steps: Steps) -> None:
     model, optimizer = new_trainer()
     for _ in steps:
@@ -128,7 +128,7 @@ def several_micro_batches_a_step(steps: Steps) -> None:
         assert torch.stack(losses).mean() > 0
 
 
-@clean()
+@clean(needs="values")
 def gradients_clipped(steps: Steps) -> None:
     model, optimizer = new_trainer()
     norm = torch.zeros(())
@@ -220,7 +220,7 @@ def lbfgs_with_a_long_history(steps: Steps) -> None:
         optimizer.step(closure)
 
 
-@clean()
+@clean(needs="values")
 def actor_and_critic(steps: Steps) -> None:
     actor, critic = Classifier(), nn.Linear(WIDTH, 1)
     for_actor = torch.optim.Adam(actor.parameters())

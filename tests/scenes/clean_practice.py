@@ -185,7 +185,7 @@ def confusion_matrix_in_place(steps: Steps) -> None:
             matrix.index_put_((labels(), guessed), torch.ones(()), accumulate=True)
 
 
-@clean()
+@clean(needs="cpu")
 def batches_from_a_loader(steps: Steps) -> None:
     model, optimizer = new_trainer()
     data = TensorDataset(torch.randn(64, WIDTH), torch.randint(0, CLASSES, (64,)))
@@ -202,7 +202,7 @@ def batches_from_a_loader(steps: Steps) -> None:
         optimizer.step()
 
 
-@clean()
+@clean(needs="cpu")
 def batches_from_worker_processes(steps: Steps) -> None:
     model, optimizer = new_trainer()
     loader = DataLoader(Endless(), batch_size=BATCH, num_workers=1, multiprocessing_context="fork")
@@ -212,7 +212,7 @@ def batches_from_worker_processes(steps: Steps) -> None:
         optimizer.step()
 
 
-@clean()
+@clean(needs="cpu")
 def batches_fetched_by_a_thread(steps: Steps) -> None:
     ready: queue.Queue[torch.Tensor] = queue.Queue(maxsize=2)
     ending = threading.Event()

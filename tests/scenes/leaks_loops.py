@@ -196,7 +196,7 @@ def gan_keeps_its_fakes(steps: Steps) -> None:
         gallery.append(fakes.detach())
 
 
-@leak(holder="values", bytes_per_step=BATCH * FLOAT, blocks_per_step=1)
+@leak(holder="values", bytes_per_step=BATCH * FLOAT, blocks_per_step=1, needs="values")
 def rollout_values_kept(steps: Steps) -> None:
     actor, critic = Classifier(), nn.Linear(WIDTH, 1)
     for_actor = torch.optim.Adam(actor.parameters())

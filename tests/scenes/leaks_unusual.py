@@ -120,7 +120,7 @@ def iterator_split_in_two(steps: Steps) -> None:
     assert first is not second
 
 
-@leak(holder="arrays", bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="arrays", bytes_per_step=ROW, blocks_per_step=1, needs="cpu")
 def arrays_that_share_the_memory(steps: Steps) -> None:
     model, optimizer = new_trainer()
     arrays: list[Any] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 Source = Literal["explicit", "optimizer", "backward", "forward"]
+Needs = Literal["nothing", "values", "cpu"]
 
 LEAKS: dict[str, Scene] = {}
 WARNINGS: dict[str, Scene] = {}
@@ -50,7 +51,8 @@ class Scene:
     be found, `count` how many of them when `n` iterations ran. For a leak and a warning: `lines` are those that
     may be named, `holder` is a name on the way to the tensors (None when there is no such name), and bytes
     and blocks a step are those of all that grows. When it `leads`, its line comes first, else it is among the
-    lines of the first finding.
+    lines of the first finding. A loop that `needs` "values" looks at what its operators computed, one that
+    needs "cpu" runs there only.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Scene:
     tolerance: float = 0.1  # of bytes and blocks a step
     leads: bool = True
     phase: str | None = None
+    needs: Needs = "nothing"
 
 
 def leak(
@@ -82,6 +85,7 @@ def leak(
     count: Callable[[int], int] = lambda n: n,
     leads: bool = True,
     phase: str | None = None,
+    needs: Needs = "nothing",
 ) -> Callable[[Loop], Loop]:
     """Registers a loop that leaks. The lines at which the leaked blocks are born end in the comment `#
     leaks`; outside the loop's own function they end in `# leaks in NAME`."""
@@ -102,6 +106,7 @@ def leak(
             tolerance=tolerance,
             leads=leads,
             phase=phase,
+            needs=needs,
         )
         return loop
 
@@ -143,6 +148,7 @@ def clean(
     long_steps: int = 240,
     source: Source = "optimizer",
     count: Callable[[int], int] = lambda n: n,
+    needs: Needs = "nothing",
 ) -> Callable[[Loop], Loop]:
     """Registers a loop that does not leak, however its memory moves."""
 
@@ -155,6 +161,7 @@ def clean(
             long_steps=long_steps,
             source=source,
             count=count,
+            needs=needs,
         )
         return loop
 
