@@ -32,6 +32,7 @@ from leakguard.sources import sources_of
 from leakguard.step_rows import step_diff, step_growth, step_table
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.steps import StepFinder
+from leakguard.training_advice import training_advice
 from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
 
@@ -249,6 +250,7 @@ class Engine:
         dropped, unknown, replaced, _ = core.lost()
         trouble = self._attachment.trouble
         growing, rounding = self._growing()
+        calls = self._steps.backward_calls
         return Observation(
             steps=self._step_counts(),
             devices=tuple(self._usage(device, rounding.get(device, 0.0)) for device in self._devices()),
@@ -266,7 +268,8 @@ class Engine:
             ),
             advice=(
                 *self._attachment.cuda.advice(self.step_count),
-                *backward_advice(self._steps.backward_calls),
+                *backward_advice(calls),
+                *training_advice(self._watch, self._steps.backward_line, calls, grows=bool(growing)),
                 *(advice for teller in self._tellers for advice in teller.advice()),
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),

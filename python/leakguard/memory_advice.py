@@ -8,16 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from leakguard.loop_habits import Habits
 from leakguard.report import Advice
 from leakguard.units import format_bytes
-from leakguard.wording import plural
+from leakguard.wording import at_line, plural
 
-__all__ = ["BackwardCalls", "CacheState", "backward_advice", "cache_advice"]
+__all__ = [
+    "BackwardCalls",
+    "CacheState",
+    "FirstSteps",
+    "backward_advice",
+    "cache_advice",
+    "first_steps_advice",
+    "habit_advice",
+]
 
 WORTH_SAYING = 0.25
 """Share of the reserved memory from which on something is said about it."""
 
 ENOUGH_CALLS = 8
+
+FIRST_STEPS_BYTES = 16 * 2**20
+"""What the first steps must add before somebody takes it for a leak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,19 @@ class BackwardCalls:
     def mostly_retained(self) -> bool:
         """Whether graphs are kept as a rule, and not now and then."""
         return self.retained >= ENOUGH_CALLS and 2 * self.retained >= self.all
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """One device around the first steps. Bytes: the least alive in the first one, what was alive when the second had
+    ended, the most at the end of any later one, and what is alive of two kinds."""
+
+    device: str
+    before: int
+    after: int
+    later: int
+    gradients: int
+    optimizer: int
 
 
 def cache_advice(state: CacheState) -> tuple[Advice, ...]:
@@ -135,3 +160,56 @@ def backward_advice(calls: BackwardCalls) -> tuple[Advice, ...]:
             ),
         ),
     )
+
+
+def first_steps_advice(seen: FirstSteps) -> tuple[Advice, ...]:
+    """On memory that rose in the first steps and has stayed there, when gradients and optimizer state explain it."""
+    rise = seen.after - seen.before
+    explained = seen.gradients + seen.optimizer
+    if (
+        rise < FIRST_STEPS_BYTES
+        or rise * 2 < seen.before
+        or explained * 5 < rise * 4
+        or seen.later - seen.after > rise // 20
+    ):
+        return ()
+    parts = [
+        f"{format_bytes(size)} of {name}"
+        for size, name in ((seen.gradients, "gradients"), (seen.optimizer, "optimizer state"))
+        if size
+    ]
+    return (
+        Advice(
+            topic="first steps",
+            text=(
+                f"{seen.device} rose from {format_bytes(seen.before)} to {format_bytes(seen.after)} in the first two "
+                f"steps, and has stayed there: {' and '.join(parts)}, made once; no leak"
+            ),
+        ),
+    )
+
+
+def habit_advice(habits: Habits, calls: BackwardCalls, *, on_gpu: bool) -> tuple[Advice, ...]:
+    """On what the loop does with its loss. `on_gpu`: the loss is a CUDA tensor."""
+    return tuple(_habit_advice(habits, on_gpu)) if calls.all >= ENOUGH_CALLS else ()
+
+
+def _habit_advice(habits: Habits, on_gpu: bool) -> Iterator[Advice]:
+    loss = habits.loss
+    if habits.printed is not None and on_gpu:
+        yield Advice(
+            topic="print",
+            text=(
+                f"{habits.printed.text} ({at_line(habits.printed.file, habits.printed.line)}) reads {loss} in every "
+                "step: each time the CPU waits until the GPU has come so far. Print it in every hundredth step"
+            ),
+        )
+    if habits.summed is not None:
+        yield Advice(
+            topic="total with its graph",
+            text=(
+                f"{habits.summed.text} ({at_line(habits.summed.file, habits.summed.line)}) keeps the graph nodes of "
+                f"each step until {habits.total} is let go of: add {loss}.detach(), or {loss}.item() for a float, "
+                "which waits for the device"
+            ),
+        )

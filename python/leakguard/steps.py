@@ -15,12 +15,14 @@ import contextlib
 import functools
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from leakguard.loop_habits import CodeLine, calling_line
 from leakguard.memory_advice import BackwardCalls
 from leakguard.optimizer_cycle import OptimizerCycle
 
@@ -29,6 +31,12 @@ __all__ = ["Source", "StepFinder"]
 Source = Literal["explicit", "optimizer", "backward", "forward"]
 
 _RANK: dict[Source | None, int] = {None: 0, "forward": 1, "backward": 2, "optimizer": 3, "explicit": 4}
+
+OFTEN = 3
+"""Times that a line is met before it is taken for the training loop's. It is looked for in the 1st, 2nd, 4th, 8th, ...
+backward pass."""
+
+MOST_LINES = 16
 
 
 class StepFinder:
@@ -52,6 +60,7 @@ class StepFinder:
         self._cycle = OptimizerCycle()
         self._optimizer_events = 0
         self._backward_calls = self._retained = 0
+        self._backward_lines: Counter[CodeLine] = Counter()
         self._undo: list[Callable[[], None]] = []
         self._forward = ForwardEnds(lambda: self._ended("forward"), guarded)
         self._depth = threading.local()  # of nested backward passes
@@ -69,6 +78,7 @@ class StepFinder:
         self._follow_backward = True
         self._cycle = OptimizerCycle()
         self._backward_calls = self._retained = 0
+        self._backward_lines.clear()
         self._forward.remove()
 
     def remove(self) -> None:
@@ -82,6 +92,12 @@ class StepFinder:
     def backward_calls(self) -> BackwardCalls:
         """How often `torch.autograd.backward` ran, which `Tensor.backward` calls."""
         return BackwardCalls(self._backward_calls, self._retained)
+
+    @property
+    def backward_line(self) -> CodeLine | None:
+        """The line of the user's whose backward pass it is again and again."""
+        often = self._backward_lines.most_common(1)
+        return often[0][0] if often and often[0][1] >= OFTEN else None
 
     def explicit_step(self) -> None:
         """The user says that a step is over."""
@@ -104,6 +120,11 @@ class StepFinder:
                 self._forward.remove()
         self._mark()
 
+    def _look_at_caller(self) -> None:
+        line = calling_line()
+        if line is not None and len(self._backward_lines) < MOST_LINES:
+            self._backward_lines[line] += 1
+
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._optimizer_events += 1
         if self._cycle.ends_step(optimizer):
@@ -123,10 +144,13 @@ class StepFinder:
 
     def _wrap_backward(self, original: Callable[..., None]) -> Callable[..., None]:
         ended = self._guarded(lambda: self._ended("backward"))
+        look = self._guarded(self._look_at_caller)
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> None:
             self._backward_calls += 1
+            if not self._backward_calls & (self._backward_calls - 1):
+                look()
             if (args[2] if len(args) > 2 else kwargs.get("retain_graph")) and not (
                 args[3] if len(args) > 3 else kwargs.get("create_graph")
             ):

@@ -1,0 +1,59 @@
+"""Advice on the training loop: what a watch has seen of it, brought to the rules of `memory_advice`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from leakguard._native import core
+from leakguard.loop_habits import CodeLine, habits_at
+from leakguard.memory_advice import BackwardCalls, FirstSteps, first_steps_advice, habit_advice
+from leakguard.report import Advice
+
+__all__ = ["training_advice"]
+
+
+def training_advice(
+    watch: Any, line: CodeLine | None, calls: BackwardCalls, *, grows: bool
+) -> Iterator[Advice]:
+    """`line` is that of the backward pass. While something grows, first steps and totals are not what matters."""
+    phases = _live_bytes_by_phase()
+    habits = habits_at(line) if line is not None else None
+    if habits is not None:
+        devices = {device for device, phase in phases if phase == "backward"}
+        on_gpu = bool(devices) and all(device.startswith("cuda") for device in devices)
+        for advice in habit_advice(habits, calls, on_gpu=on_gpu):
+            if not (grows and advice.topic == "total with its graph"):
+                yield advice
+    if not grows:
+        for seen in _first_steps(watch, phases):
+            yield from first_steps_advice(seen)
+
+
+def _live_bytes_by_phase() -> dict[tuple[str, str], int]:
+    """Live bytes by device and phase of birth."""
+    sums: dict[tuple[str, str], int] = {}
+    for group in range(core.group_count()):
+        alive = sum(window[4] for window in core.group_windows(group))
+        if alive:
+            device, phase, *_ = core.group(group)
+            sums[device, phase] = sums.get((device, phase), 0) + alive
+    return sums
+
+
+def _first_steps(watch: Any, phases: dict[tuple[str, str], int]) -> Iterator[FirstSteps]:
+    marks: dict[str, dict[int, tuple[int, int]]] = {}
+    for _, step, _, devices in watch.rows(watch.base):
+        for device, allocated, trough, *_ in devices:
+            marks.setdefault(device, {})[step - watch.base] = (allocated, trough)
+    for device, seen in marks.items():
+        later = [allocated for step, (allocated, _) in seen.items() if step > 1]
+        if 0 in seen and 1 in seen and later:
+            yield FirstSteps(
+                device,
+                before=seen[0][1],
+                after=seen[1][0],
+                later=max(later),
+                gradients=phases.get((device, "backward"), 0),
+                optimizer=phases.get((device, "optimizer"), 0),
+            )
