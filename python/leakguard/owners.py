@@ -59,7 +59,8 @@ def why(tensor: torch.Tensor, first_step: int | None) -> Why:
 
 
 def owners() -> Owners:
-    """The live blocks that were born under watch, by who holds them."""
+    """The live blocks that were born under watch, by who holds them: the 2 000 largest of them; how many are left out
+    is said in the table."""
     blocks = sorted(core.blocks(), key=lambda block: -block[1])
     asked, left_out = blocks[:MOST_BLOCKS], max(0, len(blocks) - MOST_BLOCKS)
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
