@@ -150,12 +150,27 @@ def test_without_source_no_text_of_the_program_is_left() -> None:
     assert "F.relu" in full and PROJECT in full
 
 
-def test_without_source_sentences_lose_their_expressions_too() -> None:
-    finding = replace(HISTORY, why="x keeps what F.relu(self.fc1(x)) (train.py:41) makes")
+def test_without_source_sentences_lose_their_expressions_and_folders() -> None:
+    finding = replace(
+        HISTORY,
+        title="cpu grows",
+        why="x keeps what F.relu(self.fc1(x)) (/home/user/project/train.py:41) makes and/or leaks",
+        root="local 'total' in main() at /home/user/project/train.py:31",
+        also_born_at=(replace(HISTORY.allocated_at, expression="leak"),),
+    )
     report = replace(REPORTS["leak"], why=finding.why, findings=(finding,))
-    said = page_of(Recording(report=report), source=False).text()
-    assert "x keeps what … (train.py:41) makes" in said
-    assert "F.relu" not in said
+    page = page_of(Recording(report=report), source=False)
+    assert "LEAK cpu grows why x keeps what … (train.py:41) makes and/or leaks" in page.text()
+    assert "F.relu" not in page.text() and "/home/user" not in page.text()
+    assert {"leak", "growing"} <= {*page.values("data-status"), *page.values("data-verdict")}
+
+
+def test_two_runs_without_source_differ_as_much_as_with_it() -> None:
+    options = {"before": EARLIER, "source": False}
+    shared, full = page_of(FULL, **options).text(), page_of(FULL, before=EARLIER).text()
+    assert "--epochs" not in shared and "F.relu" not in shared
+    for figures in ("-3.00 MiB 60.0 MiB 57.0 MiB", "train.py:41 in Net.forward"):
+        assert figures in shared and figures in full
 
 
 def test_what_differs_between_two_runs() -> None:

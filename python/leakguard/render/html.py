@@ -16,12 +16,13 @@ from importlib import resources
 from string import Template
 
 from leakguard.recording import Recording
+from leakguard.recording_diff import compare_recordings
 from leakguard.render.html_compare import comparison
 from leakguard.render.html_data import chart_data, script_json
 from leakguard.render.html_findings import findings_block, verdict_block
 from leakguard.render.html_paper import HtmlPaper
 from leakguard.render.html_sheets import sheets_markup
-from leakguard.render.html_source import without_source
+from leakguard.render.html_source import diff_without_source, without_source
 from leakguard.render.memory_sheets import memory_sheets
 from leakguard.render.step_sheets import growth_sheet, table_sheets
 from leakguard.render.text import (
@@ -57,12 +58,16 @@ def to_html(
 
     Paths inside `folder`, by default the working folder, are shown relative to it.
     """
-    if not source:
-        recording = without_source(recording)
-        before = None if before is None else without_source(before)
     folder = folder or working_folder()
+    diff = None if before is None else compare_recordings(before, recording)
+    if not source:
+        if before is not None and diff is not None:
+            diff = diff_without_source(diff, before, recording)
+            before = without_source(before)
+        recording = without_source(recording)
+    changes = comparison(before, recording, diff, folder) if before is not None and diff is not None else ""
     report = recording.report
-    sections = [section for section in _sections(recording, before, folder) if section.body]
+    sections = [section for section in _sections(recording, changes, folder) if section.body]
     style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
     head, _, _ = verdict_of(report, counted_findings(report))
     return Template(_asset("page.html")).substitute(
@@ -80,10 +85,10 @@ def to_html(
     )
 
 
-def _sections(recording: Recording, before: Recording | None, folder: str | None) -> list[_Section]:
+def _sections(recording: Recording, changes: str, folder: str | None) -> list[_Section]:
     report = recording.report
     return [
-        _Section("changes", "What differs", comparison(before, recording, folder) if before else ""),
+        _Section("changes", "What differs", changes),
         _Section("steps", "Step by step", _steps(recording)),
         _Section(
             "findings",

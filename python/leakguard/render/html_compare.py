@@ -5,18 +5,18 @@ from __future__ import annotations
 from html import escape
 
 from leakguard.recording import Recording
-from leakguard.recording_diff import compare_recordings
 from leakguard.render.html_sheets import sheets_markup
 from leakguard.render.report_diff_sheets import report_diff_sheets
 from leakguard.render.text import count_steps
 from leakguard.render.wording import visible, words
+from leakguard.report_diff import ReportDiff
 
 __all__ = ["comparison"]
 
 
-def comparison(before: Recording, after: Recording, folder: str | None) -> str:
+def comparison(before: Recording, after: Recording, diff: ReportDiff, folder: str | None) -> str:
     """Two verdicts beside each other, then the tables of what differs."""
-    sheets = report_diff_sheets(compare_recordings(before, after), folder)
+    sheets = report_diff_sheets(diff, folder)
     cards = _card("before", before) + _card("after", after)
     return f'<div class="pair">{cards}</div>\n{sheets_markup(sheets)}'
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from html import escape
@@ -11,10 +12,16 @@ from typing import Any
 from leakguard.recording import Recording, SourceLines, named_places
 from leakguard.render.wording import short_path, visible
 from leakguard.report import Finding, Link, Place
+from leakguard.report_diff import ReportDiff
 
-__all__ = ["source_excerpts", "without_source"]
+__all__ = ["diff_without_source", "source_excerpts", "without_source"]
 
 HIDDEN = "…"
+SENTENCES = ("title", "why", "next", "fix", "text", "root", "type")
+"""Fields that may quote the program."""
+
+_NAME = re.compile(r"[\w.]+")
+_FOLDERS = re.compile(r"(?<![\w/.])(?:[A-Za-z]:|~)?[/\\](?:[^\s/\\:'\"]+[/\\])+")
 
 
 def source_excerpts(finding: Finding, sources: tuple[SourceLines, ...], folder: str | None) -> str:
@@ -29,16 +36,9 @@ def source_excerpts(finding: Finding, sources: tuple[SourceLines, ...], folder: 
 
 
 def without_source(recording: Recording) -> Recording:
-    """The same recording without a line of source: no expression, no folder of a file, no command; for sharing."""
-    expressions = sorted(
-        {one.expression for one in _places_of(recording) if one.expression}, key=len, reverse=True
-    )
-
-    def cleaned(text: str) -> str:
-        for expression in expressions:
-            text = text.replace(expression, HIDDEN)
-        return text
-
+    """The same recording without a line of source, an expression, a folder of a file, the command: for sharing. Names
+    of functions, modules and variables stay."""
+    cleaned = _cleaner(recording)
     return replace(
         recording,
         report=_mapped(recording.report, cleaned),
@@ -47,6 +47,24 @@ def without_source(recording: Recording) -> Recording:
         sources=(),
         command=None,
     )
+
+
+def diff_without_source(diff: ReportDiff, before: Recording, after: Recording) -> ReportDiff:
+    """Likewise what differs between two recordings, which are matched by their expressions before they lose them."""
+    cleaned: ReportDiff = _mapped(_mapped(diff, _cleaner(before)), _cleaner(after))
+    return replace(cleaned, facts=tuple(fact for fact in cleaned.facts if fact.name != "command"))
+
+
+def _cleaner(recording: Recording) -> Callable[[str], str]:
+    expressions = {one.expression for one in _places_of(recording) if one.expression}
+    code = sorted((text for text in expressions if not _NAME.fullmatch(text)), key=len, reverse=True)
+
+    def cleaned(text: str) -> str:
+        for expression in code:
+            text = text.replace(expression, HIDDEN)
+        return _FOLDERS.sub("", text)
+
+    return cleaned
 
 
 def _excerpt(piece: SourceLines, named: set[int], folder: str | None) -> str:
@@ -73,16 +91,15 @@ def _places_of(recording: Recording) -> list[Place]:
 
 
 def _mapped(value: Any, cleaned: Callable[[str], str]) -> Any:
-    """The value with every text cleaned; places lose their expressions, and files their folders."""
-    if isinstance(value, str):
-        return cleaned(value)
+    """The value with its sentences cleaned; places lose their expressions, and files their folders."""
     if isinstance(value, tuple):
         return tuple(_mapped(one, cleaned) for one in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        given = {field.name: getattr(value, field.name) for field in fields(value)}
-        if isinstance(value, Place):
-            given |= {"expression": None, "via": value.via and PurePath(value.via).name}
-        if isinstance(value, (Place, Link)):
-            given["file"] = value.file and PurePath(value.file).name
-        return replace(value, **{name: _mapped(one, cleaned) for name, one in given.items()})
-    return value
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    given = {field.name: _mapped(getattr(value, field.name), cleaned) for field in fields(value)}
+    given |= {name: cleaned(given[name]) for name in SENTENCES if isinstance(given.get(name), str)}
+    if isinstance(value, Place):
+        given |= {"expression": None, "via": value.via and PurePath(value.via).name}
+    if isinstance(value, (Place, Link)):
+        given["file"] = value.file and PurePath(value.file).name
+    return replace(value, **given)
