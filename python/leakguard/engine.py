@@ -269,7 +269,9 @@ class Engine:
             advice=(
                 *self._attachment.cuda.advice(self.step_count),
                 *backward_advice(calls),
-                *training_advice(self._watch, self._steps.backward_line, calls, grows=bool(growing)),
+                *training_advice(
+                    self._watch, self.table(), self._steps.backward_line, calls, grows=bool(growing)
+                ),
                 *(advice for teller in self._tellers for advice in teller.advice()),
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),

@@ -5,11 +5,13 @@ Values in, advice out: nothing here asks torch or CUDA.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from leakguard.loop_habits import Habits
 from leakguard.report import Advice
+from leakguard.step_table import StepRow
 from leakguard.units import format_bytes
 from leakguard.wording import at_line, plural
 
@@ -19,6 +21,7 @@ __all__ = [
     "FirstSteps",
     "backward_advice",
     "cache_advice",
+    "cache_growth_advice",
     "first_steps_advice",
     "habit_advice",
 ]
@@ -27,6 +30,8 @@ WORTH_SAYING = 0.25
 """Share of the reserved memory from which on something is said about it."""
 
 ENOUGH_CALLS = 8
+
+CACHE_GROWTH_BYTES = 32 * 2**20
 
 FIRST_STEPS_BYTES = 16 * 2**20
 """What the first steps must add before somebody takes it for a leak."""
@@ -184,6 +189,42 @@ def first_steps_advice(seen: FirstSteps) -> tuple[Advice, ...]:
             text=(
                 f"{seen.device} rose from {format_bytes(seen.before)} to {format_bytes(seen.after)} in the first two "
                 f"steps, and has stayed there: {' and '.join(parts)}, made once; no leak"
+            ),
+        ),
+    )
+
+
+def cache_growth_advice(rows: Sequence[StepRow]) -> tuple[Advice, ...]:
+    """On a cache that gets larger from quarter to quarter of the run, while what its tensors take at most does not:
+    the free pieces fit less and less of what is asked for. Rows of one device, the warm-up left out."""
+    known = [(row.last_step, row.reserved, row.peak) for row in rows if row.reserved is not None]
+    if len(known) < ENOUGH_CALLS:
+        return ()
+    first, length = known[0][0], known[-1][0] - known[0][0] + 1
+    quarters: list[list[tuple[int, int, int]]] = [[], [], [], []]
+    for step, reserved, peak in known:
+        quarters[(step - first) * 4 // length].append((step, reserved, peak))
+    if not all(quarters):
+        return ()
+    peaks = [max(peak for *_, peak in quarter) for quarter in quarters]
+    unused = [quarter[-1][1] - peak for quarter, peak in zip(quarters, peaks, strict=True)]
+    rise = unused[3] - unused[0]
+    rises = all(earlier < later for earlier, later in pairwise(unused))
+    if (
+        not rises
+        or rise < CACHE_GROWTH_BYTES
+        or rise < WORTH_SAYING * known[-1][1]
+        or peaks[3] - peaks[0] > rise // 4
+    ):
+        return ()
+    return (
+        Advice(
+            topic="growing cache",
+            text=(
+                f"{rows[0].device} has reserved {format_bytes(rise)} more since step {quarters[0][-1][0]}, and its "
+                f"tensors take at most {format_bytes(peaks[3])} as before: what is free is in pieces that other sizes "
+                "do not fit. It is no leak of tensors: ask for fewer different sizes (pad to a few lengths), or set "
+                "PYTORCH_ALLOC_CONF=expandable_segments:True"
             ),
         ),
     )

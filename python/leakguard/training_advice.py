@@ -7,16 +7,24 @@ from typing import Any
 
 from leakguard._native import core
 from leakguard.loop_habits import CodeLine, habits_at
-from leakguard.memory_advice import BackwardCalls, FirstSteps, first_steps_advice, habit_advice
+from leakguard.memory_advice import (
+    BackwardCalls,
+    FirstSteps,
+    cache_growth_advice,
+    first_steps_advice,
+    habit_advice,
+)
 from leakguard.report import Advice
+from leakguard.step_table import StepTable
 
 __all__ = ["training_advice"]
 
 
 def training_advice(
-    watch: Any, line: CodeLine | None, calls: BackwardCalls, *, grows: bool
+    watch: Any, table: StepTable, line: CodeLine | None, calls: BackwardCalls, *, grows: bool
 ) -> Iterator[Advice]:
-    """`line` is that of the backward pass. While something grows, first steps and totals are not what matters."""
+    """`line` is that of the backward pass. While something grows, first steps, totals and caches are not what
+    matters."""
     phases = _live_bytes_by_phase()
     habits = habits_at(line) if line is not None else None
     if habits is not None:
@@ -28,6 +36,9 @@ def training_advice(
     if not grows:
         for seen in _first_steps(watch, phases):
             yield from first_steps_advice(seen)
+        for device in table.devices:
+            steady = [row for row in table.of(device) if row.first_step > table.steps.warmup]
+            yield from cache_growth_advice(steady)
 
 
 def _live_bytes_by_phase() -> dict[tuple[str, str], int]:

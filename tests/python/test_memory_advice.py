@@ -9,7 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import leakguard  # noqa: E402
-from leakguard.memory_advice import BackwardCalls, CacheState, backward_advice, cache_advice  # noqa: E402
+from leakguard.memory_advice import (  # noqa: E402
+    BackwardCalls,
+    CacheState,
+    backward_advice,
+    cache_advice,
+    cache_growth_advice,
+)
+from leakguard.step_table import StepRow  # noqa: E402
 
 MIB = 2**20
 QUIET = CacheState(
@@ -85,3 +92,44 @@ def test_passes_of_a_loop_are_counted(flags: tuple[bool, ...], said: bool) -> No
             optimizer.step()
         report = guard.report()
     assert ("retain_graph" in [advice.topic for advice in report.advice]) is said
+
+
+def rows_of(reserved, peak, steps: int = 80) -> list[StepRow]:
+    return [
+        StepRow(
+            first_step=step,
+            last_step=step,
+            device="cuda:0",
+            trough=0,
+            peak=peak(step) * MIB,
+            allocated=0,
+            consumed=0,
+            survivors=0,
+            reserved=None if reserved is None else reserved(step) * MIB,
+        )
+        for step in range(5, 5 + steps)
+    ]
+
+
+def test_a_cache_that_grows_while_what_is_used_does_not_is_said_with_its_figures() -> None:
+    (said,) = cache_growth_advice(rows_of(lambda step: 200 + 4 * step, lambda step: 150 + step % 7))
+    assert said.topic == "growing cache"
+    assert "cuda:0 has reserved 240 MiB more since step 24, and its tensors take at most 156 MiB" in said.text
+
+
+@pytest.mark.parametrize(
+    ("reserved", "peak"),
+    [
+        (lambda step: 200 + 4 * step, lambda step: 150 + 4 * step),  # what is used grows too
+        (lambda step: 200 if step < 40 else 500, lambda step: 150),  # once, and then no more
+        (lambda step: 200 + step // 10, lambda step: 150),  # hardly
+        (lambda step: 900 - step, lambda step: 150),
+        (None, lambda step: 150),  # a device without a cache
+    ],
+)
+def test_a_cache_that_has_filled_or_follows_what_is_used_does_not_grow(reserved, peak) -> None:
+    assert cache_growth_advice(rows_of(reserved, peak)) == ()
+
+
+def test_a_few_steps_are_no_growth() -> None:
+    assert cache_growth_advice(rows_of(lambda step: 200 + 40 * step, lambda step: 150, steps=7)) == ()
