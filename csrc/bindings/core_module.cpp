@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "bindings/holders_binding.h"
 #include "bindings/module_search.h"
@@ -146,6 +147,29 @@ void bindLedger(py::module_& m) {
       blocks[i] = tupleOf(snapshot.blocks[i]);
     }
     return blocks;
+  });
+  m.def(
+      "blocks_at",
+      [](const std::vector<uint64_t>& addresses) {
+        const std::unordered_set<uint64_t> wanted(addresses.begin(), addresses.end());
+        py::list blocks;
+        for (const Block& block : ledger().snapshot().blocks) {
+          if (wanted.contains(block.address)) {
+            blocks.append(tupleOf(block));
+          }
+        }
+        return blocks;
+      },
+      py::arg("addresses"));
+  m.def(
+      "begin_record", [](size_t most) { ledger().record().begin(most); }, py::arg("most"));
+  m.def("end_record", [] {
+    const EventRecord::Events events = ledger().record().end();
+    py::list row(events.blocks.size());
+    for (size_t i = 0; i < events.blocks.size(); ++i) {
+      row[i] = py::make_tuple(events.blocks[i].state == BlockState::Live, tupleOf(events.blocks[i]));
+    }
+    return py::make_tuple(row, events.missed);
   });
   m.def(
       "sample_blocks",

@@ -3,6 +3,9 @@
 #include <malloc.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+#include <utility>
+
 #include "bindings/holders_to_python.h"
 #include "owners/graph_tails.h"
 #include "owners/holders.h"
@@ -14,11 +17,33 @@ namespace leakguard {
 
 namespace {
 
+FactQuery factQueryOf(const py::type& parameter, const std::vector<py::type>& types) {
+  FactQuery query{reinterpret_cast<PyTypeObject*>(parameter.ptr()), {}};
+  for (const py::type& type : types) {
+    query.types.push_back(reinterpret_cast<PyTypeObject*>(type.ptr()));
+  }
+  return query;
+}
+
+py::tuple toPython(const MemoryFacts& found) {
+  py::dict facts;
+  py::list instances;
+  for (PyObject* instance : found.instances) {
+    instances.append(py::reinterpret_steal<py::object>(instance));
+  }
+  for (const auto& [address, bits] : found.facts) {
+    facts[py::int_(address)] = bits;
+  }
+  return py::make_tuple(facts, instances, found.graph_seen);
+}
+
 py::dict findHoldersOf(
     const std::vector<std::uintptr_t>& addresses,
     std::vector<int> groups,
     int muted_frames,
-    int most_owners) {
+    int most_owners,
+    const std::optional<py::type>& parameter,
+    const std::vector<py::type>& types) {
   HolderQuery query;
   for (std::uintptr_t address : addresses) {
     query.addresses.push_back(reinterpret_cast<const void*>(address));
@@ -26,8 +51,13 @@ py::dict findHoldersOf(
   query.groups = std::move(groups);
   query.muted_frames = muted_frames;
   query.most_owners = most_owners;
-  const TensorHolders holders = findHolders(query);
+  std::optional<FactQuery> facts;
+  if (parameter) {
+    facts = factQueryOf(*parameter, types);
+  }
+  const TensorHolders holders = findHolders(std::move(query), facts ? &*facts : nullptr);
   py::dict out = toPython(holders.report);
+  out["facts"] = facts ? py::object(toPython(holders.facts)) : py::none();
   out["statistics"]["graph_seen"] = holders.graph_seen;
   out["statistics"]["waited_seconds"] = holders.waited_seconds;
   return out;
@@ -46,23 +76,6 @@ py::list graphTailsOf(const py::list& tensors, std::uint64_t before, std::uint64
   return out;
 }
 
-py::tuple memoryFactsOf(const py::type& parameter, const std::vector<py::type>& types) {
-  std::vector<PyTypeObject*> wanted;
-  for (const py::type& type : types) {
-    wanted.push_back(reinterpret_cast<PyTypeObject*>(type.ptr()));
-  }
-  const MemoryFacts found = memoryFacts(reinterpret_cast<PyTypeObject*>(parameter.ptr()), wanted);
-  py::dict facts;
-  py::list instances;
-  for (PyObject* instance : found.instances) {
-    instances.append(py::reinterpret_steal<py::object>(instance));
-  }
-  for (const auto& [address, bits] : found.facts) {
-    facts[py::int_(address)] = bits;
-  }
-  return py::make_tuple(facts, instances, found.graph_seen);
-}
-
 } // namespace
 
 void bindHolders(py::module_& module) {
@@ -73,8 +86,16 @@ void bindHolders(py::module_& module) {
       py::arg("groups") = std::vector<int>{},
       py::arg("muted_frames") = 0,
       py::arg("most_owners") = 4,
+      py::arg("parameter") = py::none(),
+      py::arg("types") = std::vector<py::type>{},
       "Who keeps the storages at these data addresses alive");
-  module.def("memory_facts", &memoryFactsOf, py::arg("parameter"), py::arg("types"));
+  module.def(
+      "memory_facts",
+      [](const py::type& parameter, const std::vector<py::type>& types) {
+        return toPython(memoryFacts(factQueryOf(parameter, types)));
+      },
+      py::arg("parameter"),
+      py::arg("types"));
   module.def(
       "data_addresses",
       [](const py::object& tensor, bool gradient) { return dataAddresses(tensor.ptr(), gradient); },

@@ -41,6 +41,7 @@ void Ledger::born(
   const uint32_t counted = groups_.born(group, step(), static_cast<int64_t>(requested), context.module, context.node);
 
   Block old{};
+  uint64_t birth = 0;
   bool dropped = false;
   {
     const std::lock_guard guard(shard.lock);
@@ -52,7 +53,7 @@ void Ledger::born(
         ++shard.replaced;
       }
       block.requested = requested;
-      block.birth = ++shard.births;
+      block.birth = birth = ++shard.births;
       block.step = counted;
       block.group = group;
       block.module = context.module;
@@ -80,6 +81,22 @@ void Ledger::born(
   if (old.state != BlockState::Free) {
     forget(old);
   }
+  if (record_.on()) [[unlikely]] {
+    Block made{};
+    made.address = address;
+    made.requested = requested;
+    made.birth = birth;
+    made.step = counted;
+    made.group = group;
+    made.module = context.module;
+    made.node = context.node;
+    made.stream = stream;
+    made.thread = context.thread;
+    made.pool = pool;
+    made.device = device;
+    made.flags = context.flags;
+    record_.add(made, BlockState::Live);
+  }
   Totals& totals = totals_[indexOf(device)];
   if (!totals.seen.load(std::memory_order_relaxed)) {
     totals.seen.store(true, std::memory_order_relaxed);
@@ -101,6 +118,9 @@ void Ledger::leave(Shard& shard, const Block& block) noexcept {
 void Ledger::forget(const Block& block) noexcept {
   if (block.state == BlockState::PendingFree) {
     return; // since its free was requested
+  }
+  if (record_.on()) [[unlikely]] {
+    record_.add(block, BlockState::Free);
   }
   const auto bytes = static_cast<int64_t>(block.requested);
   groups_.died(block.group, block.step, bytes);

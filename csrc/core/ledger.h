@@ -11,6 +11,7 @@
 #include "core/block.h"
 #include "core/block_table.h"
 #include "core/capture.h"
+#include "core/event_record.h"
 #include "core/shared_count.h"
 #include "core/site_groups.h"
 #include "core/snapshot.h"
@@ -91,6 +92,9 @@ class LEAKGUARD_API Ledger {
   LostCounts lost() const noexcept;
   size_t hostBytes() const noexcept; // of the tables
 
+  EventRecord& record() noexcept {
+    return record_;
+  }
   SiteGroups& groups() noexcept {
     return groups_;
   }
@@ -143,6 +147,7 @@ class LEAKGUARD_API Ledger {
   std::array<Totals, kDevices> totals_;
   std::array<std::atomic<bool>, kDevices> seen_{}; // side by side: a mark asks for each device
   std::atomic<uint32_t> step_{0};
+  EventRecord record_; // its flag beside the step, which a birth reads anyway
   SiteGroups groups_;
 };
 

@@ -79,6 +79,9 @@ HolderReport search(const HolderQuery& query, EdgeAdapter* adapter) {
   readExamples(walk, adapter, owners, report.suspects);
   report.statistics = statisticsOf(walk, owners, chain);
   explainGarbage(walk, adapter, chain, owners, report.suspects);
+  if (query.meanwhile) {
+    query.meanwhile(walk);
+  }
   walk.releasePins();
   report.statistics.walk_seconds = walk_seconds;
   report.statistics.search_seconds = secondsSince(began) - walk_seconds;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "interpreter/edge_adapter.h"
 #include "interpreter/holder.h"
 
 namespace leakguard {
+
+class HeapWalk;
 
 struct HolderQuery {
   std::vector<const void*> addresses; // of Python objects, or of whatever the adapter numbers: a storage's data
@@ -14,6 +17,7 @@ struct HolderQuery {
   std::vector<int> groups;
   int muted_frames = 0; // innermost frames of this thread that belong to the asker
   int most_owners = 4; // how many owners of one suspect to look for
+  std::function<void(const HeapWalk&)> meanwhile; // reads the walk too, while all that it has found is pinned; or empty
 };
 
 // One walk for all suspects. Needs the GIL, holds it throughout and leaves the collector as it found it. adapter may be

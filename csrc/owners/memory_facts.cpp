@@ -32,13 +32,8 @@ uint64_t dataOf(c10::StorageImpl* storage) noexcept {
 // Reads what a walk has pinned: of what it has not seen, another thread may be dropping the last reference.
 class FactReader {
  public:
-  FactReader(
-      const HeapWalk& walk,
-      const TensorEdges& edges,
-      PyTypeObject* parameter,
-      std::span<PyTypeObject* const> types,
-      MemoryFacts& found)
-      : walk_(walk), edges_(edges), parameter_(parameter), types_(types), found_(found) {}
+  FactReader(const HeapWalk& walk, const TensorEdges& edges, const FactQuery& query, MemoryFacts& found)
+      : walk_(walk), edges_(edges), query_(query), found_(found) {}
 
   void read(NodeId node) {
     switch (walk_.kindOf(node)) {
@@ -85,7 +80,7 @@ class FactReader {
     uint8_t facts = 0;
     if (PyObject* wrapper = edges_.wrapper(kTensor, tensor); wrapper != nullptr) {
       facts |= memory_fact::kTensor;
-      facts |= PyType_IsSubtype(Py_TYPE(wrapper), parameter_) != 0 ? memory_fact::kParameter : 0;
+      facts |= PyType_IsSubtype(Py_TYPE(wrapper), query_.parameter) != 0 ? memory_fact::kParameter : 0;
     }
     const auto* meta = metaOf(tensor);
     if (meta != nullptr && found_.graph_seen) {
@@ -105,7 +100,7 @@ class FactReader {
   }
 
   void readObject(PyObject* object) {
-    if (std::any_of(types_.begin(), types_.end(), [object](PyTypeObject* type) {
+    if (std::any_of(query_.types.begin(), query_.types.end(), [object](PyTypeObject* type) {
           return PyType_IsSubtype(Py_TYPE(object), type) != 0;
         })) {
       found_.instances.push_back(object);
@@ -138,29 +133,33 @@ class FactReader {
 
   const HeapWalk& walk_;
   const TensorEdges& edges_;
-  PyTypeObject* parameter_;
-  std::span<PyTypeObject* const> types_;
+  const FactQuery& query_;
   MemoryFacts& found_;
 };
 
 } // namespace
 
-MemoryFacts memoryFacts(PyTypeObject* parameter, std::span<PyTypeObject* const> types) {
+MemoryFacts readFacts(const HeapWalk& walk, const TensorEdges& edges, const FactQuery& query, bool graph_seen) {
   MemoryFacts found;
-  const bool in_own_pass = torch::autograd::get_current_node() != nullptr;
-  found.graph_seen = in_own_pass || waitForGraphAtRest();
-  const CollectorPaused paused;
-  TensorEdges edges(found.graph_seen);
-  HeapWalk walk(&edges, 0);
-  walk.run();
-  FactReader reader(walk, edges, parameter, types, found);
+  found.graph_seen = graph_seen;
+  FactReader reader(walk, edges, query, found);
   for (NodeId node = 0; node < walk.nodeCount(); ++node) {
     reader.read(node);
   }
   for (PyObject* instance : found.instances) {
     Py_INCREF(instance);
   }
-  return found; // the pins go before the collector is let run again
+  return found;
+}
+
+MemoryFacts memoryFacts(const FactQuery& query) {
+  const bool in_own_pass = torch::autograd::get_current_node() != nullptr;
+  const bool graph_seen = in_own_pass || waitForGraphAtRest();
+  const CollectorPaused paused;
+  TensorEdges edges(graph_seen);
+  HeapWalk walk(&edges, 0); // its pins go before the collector is let run again
+  walk.run();
+  return readFacts(walk, edges, query, graph_seen);
 }
 
 std::vector<uint64_t> dataAddresses(PyObject* wrapper, bool gradient) {

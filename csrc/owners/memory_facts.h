@@ -3,7 +3,6 @@
 #include <Python.h>
 
 #include <cstdint>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +17,11 @@ inline constexpr uint8_t kSaved = 8; // saved in the autograd graph
 inline constexpr uint8_t kComputed = 16; // an operation of the graph made it
 } // namespace memory_fact
 
+struct FactQuery {
+  PyTypeObject* parameter; // torch.nn.Parameter
+  std::vector<PyTypeObject*> types; // whose instances are wanted
+};
+
 struct MemoryFacts {
   std::unordered_map<uint64_t, uint8_t> facts; // by data address
   std::vector<PyObject*> instances; // new references
@@ -28,7 +32,12 @@ struct MemoryFacts {
 // GIL; releases it only before the walk, for up to 50 ms, while another thread is in a backward pass. An engine's
 // thread, in a hook, does not wait for the pass that it is part of. Runs no user code, except that memory another
 // thread dropped meanwhile is freed on return. May throw std::bad_alloc.
-MemoryFacts memoryFacts(PyTypeObject* parameter, std::span<PyTypeObject* const> types);
+MemoryFacts memoryFacts(const FactQuery& query);
+
+class HeapWalk;
+class TensorEdges;
+// The same out of a walk that has run and still pins what it found.
+MemoryFacts readFacts(const HeapWalk& walk, const TensorEdges& edges, const FactQuery& query, bool graph_seen);
 
 // Where the memory of a tensor, or of its gradient, is: one address, several for a sparse tensor, none for one without
 // memory. Needs the GIL, and that no other thread is in a backward pass when it asks for a gradient.

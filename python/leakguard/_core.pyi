@@ -20,6 +20,8 @@ _Evidence = tuple[int, int, int, int, int, int, float, float, int]
 _DeviceStep = tuple[str, int, int, int, int]
 # (address, requested, device, step, group, module, node, free is pending, flags, thread, birth)
 _Block = tuple[int, int, str, int, int, str, str, bool, int, int, int]
+# (bits by data address, instances, whether the graph could be read)
+_Facts = tuple[dict[int, int], list[Any], bool]
 
 def set_watching(on: bool) -> None: ...
 def watching() -> bool: ...
@@ -29,6 +31,13 @@ def counts(device: str) -> tuple[int, int, int, int, int, int]:
     """Live blocks and bytes, pending blocks and bytes, blocks and bytes ever born."""
 
 def blocks() -> list[_Block]: ...
+def blocks_at(addresses: list[int]) -> list[_Block]: ...
+def begin_record(most: int) -> None:
+    """Writes down births and deaths, as many as there is room for, until `end_record`."""
+
+def end_record() -> tuple[list[tuple[bool, _Block]], int]:
+    """(born or died, block) in order, and how many found no room."""
+
 def live_range(device: str) -> tuple[int, int]:
     """Lowest and highest live bytes since the last mark of a Watch."""
 
@@ -73,14 +82,20 @@ def seek_root_modules(found: Callable[[], object] | None) -> None: ...
 def seen_root_modules() -> list[int]: ...
 def instances_of(cls: type) -> list[Any]: ...
 def find_holders(
-    addresses: list[int], groups: list[int] = ..., muted_frames: int = ..., most_owners: int = ...
+    addresses: list[int],
+    groups: list[int] = ...,
+    muted_frames: int = ...,
+    most_owners: int = ...,
+    parameter: type | None = ...,
+    types: Sequence[type] = ...,
 ) -> dict[str, Any]:
     """One walk over the heap and the autograd graph: who keeps the storages at these data addresses alive.
 
     Addresses with the same group number were born at one place: their holder is what most of them have in common.
+    With `parameter`, what `memory_facts` gives is there too, under "facts".
     """
 
-def memory_facts(parameter: type, types: Sequence[type]) -> tuple[dict[int, int], list[Any], bool]:
+def memory_facts(parameter: type, types: Sequence[type]) -> _Facts:
     """One walk over the heap and the autograd graph: what refers to the memory at each data address, as bits; all
     instances of the types; and whether the graph could be read."""
 

@@ -17,9 +17,13 @@ from torch.optim import Optimizer
 from leakguard._native import core
 from leakguard.watched_modules import WatchedModules
 
-__all__ = ["Categories", "Role"]
+__all__ = ["WANTED", "Categories", "Role"]
+
+WANTED = (torch.nn.Parameter, (torch.nn.Module, Optimizer))
+"""What a walk looks for: the type of parameters, and the types that own memory."""
 
 RECOMPUTED = 32  # block_flag::kRecomputed
+ACCUMULATE = "torch::autograd::AccumulateGrad"
 DEEPEST = 8
 """How far containers are followed below an optimizer's attributes."""
 
@@ -35,18 +39,23 @@ class Role:
 class Categories:
     """The roles of all blocks that live when this is made; it keeps no object of the program's.
 
-    `residents` are addresses of the libraries' workspaces.
+    `residents` are addresses of the libraries' workspaces, `facts` what a walk for WANTED has found, if there was one
+    already. Without `modules` there are no paths.
     """
 
-    def __init__(self, modules: WatchedModules, residents: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        modules: WatchedModules | None = None,
+        residents: Iterable[int] = (),
+        facts: tuple[dict[int, int], list[Any], bool] | None = None,
+    ) -> None:
         self._phases: dict[int, str] = {}
         self._residents = frozenset(residents)
-        self._facts, instances, self._graph_seen = core.memory_facts(
-            torch.nn.Parameter, (torch.nn.Module, Optimizer)
-        )
+        self._facts, instances, self._graph_seen = facts or core.memory_facts(*WANTED)
         found = [one for one in instances if issubclass(type(one), torch.nn.Module)]
         optimizers = [one for one in instances if not issubclass(type(one), torch.nn.Module)]
-        self._named = _named(found, modules.paths(found), optimizers, self._graph_seen)
+        paths = modules.paths(found) if modules is not None else {}
+        self._named = _named(found, paths, optimizers, self._graph_seen)
 
     def of(self, block: tuple[Any, ...]) -> Role:
         """The role of a block of `core.blocks()`."""
@@ -58,6 +67,18 @@ class Categories:
         if phase is None:
             phase = self._phases[group] = core.group(group)[1]
         return Role(self._by_birth(address, phase, node, flags), module or None)
+
+    @staticmethod
+    def of_short_lived(block: tuple[Any, ...]) -> Role:
+        """The role of a block that died before anybody could look, and whose like was not met either."""
+        phase = core.group(block[4])[1]
+        if block[8] & RECOMPUTED:
+            category = "activation"
+        elif phase == "backward":
+            category = "gradient" if block[6] == ACCUMULATE else "autograd_detail"
+        else:
+            category = "temporary"
+        return Role(category, block[5] or None)
 
     def _by_birth(self, address: int, phase: str, node: str, flags: int) -> str:
         facts = self._facts.get(address, 0)
@@ -71,7 +92,7 @@ class Categories:
         if flags & RECOMPUTED:
             return "activation" if held else "temporary"
         if phase == "backward":
-            if node == "torch::autograd::AccumulateGrad" or facts == core.TENSOR:
+            if node == ACCUMULATE or facts == core.TENSOR:
                 return "gradient"
             return "autograd_detail"
         if facts & core.COMPUTED:

@@ -30,6 +30,8 @@ from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sites import site_of
 from leakguard.sources import sources_of
 from leakguard.step_rows import step_diff, step_growth, step_table
+from leakguard.step_sample import StepSample
+from leakguard.step_sampler import StepSampler
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.steps import StepFinder
 from leakguard.training_advice import training_advice
@@ -77,6 +79,7 @@ class Engine:
         self._attachment = Attachment(user_code, operators=operators)
         self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
         self._follow_forward = guarded(self._meet_roots)
+        self._sampler = StepSampler(self._modules, self._attachment.cuda.residents, guarded)
         try:
             self._steps.install()
             if roots:
@@ -121,6 +124,7 @@ class Engine:
         self._watch.rebase()
         self._holders = HolderSearch(core.BirthMark())
         self._tails.restart()
+        self._sampler.restart()
 
     def rest(self) -> None:
         """Marks no step until `renew()`."""
@@ -144,6 +148,7 @@ class Engine:
             back.callback(self._modules.clear)
             back.callback(self._attachment.release)
             back.callback(self._steps.remove)
+            back.callback(self._sampler.cancel)
             back.callback(self.end_telling, None)
             core.seek_root_modules(None)
 
@@ -206,6 +211,14 @@ class Engine:
         categories = Categories(self._modules, cuda.residents())
         return take_snapshot(self.step_count, self._devices(), self.peaks(), cuda, categories)
 
+    def sample_step(self) -> None:
+        """The next step that begins is seen from inside."""
+        self._sampler.ask()
+
+    def sample(self) -> StepSample | None:
+        """What was seen in the last step that was sampled."""
+        return self._sampler.sample
+
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What changed between the ends of two steps. Raises ValueError for a step that has not been seen."""
         return step_diff(self._watch, from_step, to_step)
@@ -230,6 +243,8 @@ class Engine:
             fresh = bool(asked & core.FRESH)
             self._holders.consider(self._watch.growing(), fresh, self.step_count, elapsed)
         self._tails.step_ended(quiet=not asked & core.GROWING)
+        if self._sampler.busy:
+            self._sampler.step_ended(self.step_count)
         if self._seeking and self._steps.source != "forward":
             self._seeking = False
             core.seek_root_modules(None)

@@ -103,6 +103,7 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         blocks_per_step=blocks_per_step,
         first_step=first,
         last_step=last,
+        category=_category(lead),
         allocated_at=place,
         root=held.root if held else "",
         retained_by=held.links if held else (),
@@ -110,6 +111,12 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         example=held.example if held else None,
         also_born_at=_other_places(cluster, place),
     )
+
+
+def _category(group: Growing) -> str:
+    if group.resident is not None:
+        return "temporary"
+    return "unknown" if group.held is None else group.held.category
 
 
 def _other_places(cluster: Sequence[Growing], first: Place) -> tuple[Place, ...]:

@@ -140,4 +140,5 @@ class GraphTails:
 def _through_graph(tail: _Tail, size: int) -> Held:
     """The way to the tensor, and on to the nodes behind it."""
     node = Link(edge="grad_fn", type=f"{tail.name}, {tail.nodes} nodes")
-    return replace(tail.held, links=(*tail.held.links, node), retained_bytes=size)
+    links = (*tail.held.links, node)
+    return replace(tail.held, links=links, retained_bytes=size, category="autograd_detail")

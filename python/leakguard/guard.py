@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leakguard.engine import Engine
     from leakguard.memory_log import Sink
     from leakguard.ownership import Owners, Why
+    from leakguard.step_sample import StepSample
 
 __all__ = ["Guard", "current", "step", "watch", "watch_for_a_while"]
 
@@ -138,6 +139,7 @@ class Guard:
         self._last: Report | None = None
         self._last_table = StepTable(steps=Steps())
         self._peaks: dict[str, int] = {}
+        self._last_sample: StepSample | None = None
         self.active = inert is None
         if self.active:
             atexit.register(self._at_exit)
@@ -277,6 +279,17 @@ class Guard:
                 self.failed(error)
         return replace(recording, began=self._began)
 
+    def sample_step(self) -> None:
+        """Asks for the next whole step to be seen from inside: births and deaths are written down, and some walks over
+        the heap tell what is alive; it takes longer than others. `sample()` has the result."""
+        if self._engine is not None and self.active:
+            self._engine.sample_step()
+
+    def sample(self) -> StepSample | None:
+        """What was alive in the last sampled step, after forward, in mid-backward, at its end and at its peak, by
+        category and module: print it. None while there is none."""
+        return self._last_sample if self._engine is None else self._engine.sample()
+
     def diff(self, from_step: int, to_step: int) -> StepDiff:
         """What call sites and modules have more or less at the end of `to_step` than at the end of `from_step`.
 
@@ -342,6 +355,7 @@ class Guard:
             _current = None
         if self._engine is not None and not self.is_forked:
             self._peaks = self._engine.peaks()
+            self._last_sample = self._engine.sample()
             self.guarded(self._engine.stop)()
             self._engine = None
 

@@ -40,6 +40,7 @@ class Held:
     collectable: bool | None
     example: Example | None
     seen_at: int
+    category: str = "unknown"
     owner_resets: bool = False  # the holder is an attribute of an object with methods update and reset
     block_bytes: int = 0  # of the block that was looked at; 0 where none was
 

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from leakguard._native import core
+from leakguard.categories import WANTED, Categories
 from leakguard.held import Container, Held
 from leakguard.notebook_cells import in_cells
 from leakguard.report import Example, Link
@@ -25,6 +26,9 @@ __all__ = ["HolderSearch"]
 
 SAMPLES = 6
 """Blocks of each call site that are asked for: what most of them have in common is the holder."""
+
+MOST_OWNERS = 4
+"""Owners of one block that are named."""
 
 EARLY_LOOKS = 3
 EARLY_SECONDS = 60.0
@@ -71,11 +75,19 @@ class HolderSearch:
         samples = core.sample_blocks(list(groups), SAMPLES, self._since)
         if samples:
             found = core.find_holders(
-                [address for _, address, _ in samples], [group for group, _, _ in samples], own_frames()
+                [address for _, address, _ in samples],
+                [group for group, _, _ in samples],
+                own_frames(),
+                MOST_OWNERS,
+                *WANTED,
             )
+            categories = _categories([address for _, address, _ in samples], Categories(facts=found["facts"]))
             answers: dict[int, list[Held]] = {}
-            for (group, _, size), suspect in zip(samples, found["suspects"], strict=True):
-                answers.setdefault(group, []).append(replace(held_of(suspect, step), block_bytes=size))
+            for (group, address, size), suspect in zip(samples, found["suspects"], strict=True):
+                held = replace(
+                    held_of(suspect, step), block_bytes=size, category=categories.get(address, "unknown")
+                )
+                answers.setdefault(group, []).append(held)
             for group, of_group in answers.items():
                 answer = _common(of_group)
                 old = self._held.get(group)
@@ -100,6 +112,10 @@ def _common(answers: Sequence[Held]) -> Held:
     best = [answer for answer in answers if counts[answer.key] == most]
     best = [answer for answer in best if answer.keeps_graph] or best
     return best[len(best) // 2]
+
+
+def _categories(addresses: list[int], categories: Categories) -> dict[int, str]:
+    return {block[0]: categories.of(block).category for block in core.blocks_at(addresses)}
 
 
 def held_of(suspect: dict[str, Any], step: int) -> Held:

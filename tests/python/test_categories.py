@@ -245,3 +245,20 @@ def test_asking_keeps_nothing(guard: Guard) -> None:
     after = guard.snapshot()
     assert {use.category for use in before.diff(after).by_category()} == {"parameter", "buffer"}
     assert -before.diff(after).bytes == sum(t.nbytes for t in model.state_dict().values())
+
+
+def test_a_finding_says_the_same(guard: Guard) -> None:
+    model = Mlp()
+    guard.add(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    outputs, batches, gradients = [], [], []
+    for _ in range(16):
+        batches.append(torch.randn(64, 128))
+        outputs.append(model(batches[-1]))
+        optimizer.zero_grad()
+        outputs[-1].square().mean().backward()
+        gradients.append(model.first.weight.grad)
+        optimizer.step()
+    found = {finding.allocated_at.expression: finding.category for finding in guard.report().findings}
+    assert found["torch.randn(64, 128)"] == "input"
+    assert set(found.values()) == {"input", "activation", "gradient"}
