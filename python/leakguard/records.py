@@ -8,6 +8,7 @@ and a writer of neighbouring versions understand each other.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -42,7 +43,7 @@ def from_plain(record: type[Record], value: object, place: str = "") -> Record:
     """The record that `value` describes. Raises RecordError where it describes none."""
     if not isinstance(value, Mapping):
         raise _mismatch(place, "an object", value)
-    hints = typing.get_type_hints(record)
+    hints = _hints(record)
     given: dict[str, Any] = {}
     for field in dataclasses.fields(record):  # type: ignore[arg-type]  # any dataclass will do
         inner = f"{place}.{field.name}" if place else field.name
@@ -51,6 +52,11 @@ def from_plain(record: type[Record], value: object, place: str = "") -> Record:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise RecordError(inner, "is missing")
     return record(**given)
+
+
+@functools.cache
+def _hints(record: type) -> dict[str, Any]:
+    return typing.get_type_hints(record)
 
 
 def _convert(hint: Any, value: object, place: str) -> Any:
