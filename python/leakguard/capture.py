@@ -38,8 +38,12 @@ SLOW = 4e-3
 SHARE = 0.01
 RETRY_SECONDS, LONGEST_RETRY = 1.0, 64.0
 
-STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SITE = "INSERT INTO site VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+Sizes = Mapping[tuple[str, int], int]
+"""Bytes by device and by the last step of a row."""
 
 
 class CaptureWriter:
@@ -88,12 +92,21 @@ class CaptureWriter:
                 self._write(lambda _: None)
 
     def put(
-        self, recording: Recording, survivors: Mapping[tuple[str, int], int], *, final: bool = False
+        self, recording: Recording, survivors: Sizes, found: Sizes | None = None, *, final: bool = False
     ) -> None:
-        """What is known of the run now; `survivors` is what is alive, by device and by the last step of its row."""
+        """What is known of the run now; `survivors` is what is alive, by device and by the last step of its row, and
+        `found` what of it was born where a finding says."""
+
+        def more(connection: sqlite3.Connection) -> None:
+            self._set_sizes(connection, "survivors", survivors)
+            if found is not None:
+                connection.execute("UPDATE step SET found = 0")
+                self._set_sizes(connection, "found", found)
+            self._put(connection, recording, final)
+
         with self._turn() as granted:
             if granted and self._is_there():
-                self._write(lambda connection: self._put(connection, recording, survivors, final))
+                self._write(more)
 
     def replace(self, rows: Iterable[StepRow], recording: Recording) -> None:
         """These rows and what is known now, in the place of all there was."""
@@ -101,7 +114,7 @@ class CaptureWriter:
         def whole(connection: sqlite3.Connection) -> None:
             self._clear(connection)
             self._insert(connection, list(rows))
-            self._put(connection, recording, {}, False)
+            self._put(connection, recording, False)
 
         with self._turn() as granted:
             if granted and self._is_there():
@@ -119,6 +132,8 @@ class CaptureWriter:
         with self._turn() as granted:
             if not granted or self._connection is None:
                 return []
+            if self._pending:
+                self._write(lambda _: None)
             try:
                 found = self._connection.execute("SELECT DISTINCT last FROM step ORDER BY last")
                 return [last for (last,) in found]
@@ -205,11 +220,20 @@ class CaptureWriter:
 
     def _step(self, connection: sqlite3.Connection, row: StepRow) -> tuple[Any, ...]:
         figures = (row.trough, row.peak, row.allocated, row.consumed, row.survivors, row.change, row.seconds)
-        return (self._device(connection, row.device), row.last_step, row.first_step, *figures, row.reserved)
+        return (
+            self._device(connection, row.device),
+            row.last_step,
+            row.first_step,
+            *figures,
+            row.reserved,
+            row.found,
+        )
 
     def _thin(self, connection: sqlite3.Connection, device: str) -> None:
         number = self._device(connection, device)
-        columns = "first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved"
+        columns = (
+            "first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved, found"
+        )
         found = connection.execute(f"SELECT {columns} FROM step WHERE device = ? ORDER BY last", (number,))
         names = ("first_step", "last_step", *columns.split(", ")[2:])
         rows = tuple(StepRow(device=device, **dict(zip(names, one, strict=True))) for one in found)
@@ -218,18 +242,14 @@ class CaptureWriter:
         connection.executemany(STEP, [self._step(connection, row) for row in thinned])
         self._rows[device] = len(thinned)
 
-    def _put(
-        self,
-        connection: sqlite3.Connection,
-        recording: Recording,
-        survivors: Mapping[tuple[str, int], int],
-        final: bool,
-    ) -> None:
-        report = recording.report
+    def _set_sizes(self, connection: sqlite3.Connection, column: str, sizes: Sizes) -> None:
         connection.executemany(
-            "UPDATE step SET survivors = ? WHERE device = ? AND last = ?",
-            [(size, self._device(connection, device), last) for (device, last), size in survivors.items()],
+            f"UPDATE step SET {column} = ? WHERE device = ? AND last = ?",
+            [(size, self._device(connection, device), last) for (device, last), size in sizes.items()],
         )
+
+    def _put(self, connection: sqlite3.Connection, recording: Recording, final: bool) -> None:
+        report = recording.report
         steps = report.steps
         facts: dict[str, Any] = {**versions()._asdict(), "source": steps.source, "warmup": steps.warmup}
         facts["ended" if final else "updated"] = time.time()

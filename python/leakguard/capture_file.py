@@ -51,6 +51,7 @@ CREATE TABLE step (
   device INTEGER NOT NULL REFERENCES device, last INTEGER NOT NULL, first INTEGER NOT NULL,
   trough INTEGER NOT NULL, peak INTEGER NOT NULL, allocated INTEGER NOT NULL, consumed INTEGER NOT NULL,
   survivors INTEGER, change INTEGER, seconds REAL, reserved INTEGER,
+  found INTEGER,
   PRIMARY KEY (device, last)
 ) WITHOUT ROWID;
 CREATE TABLE site (

@@ -47,27 +47,13 @@ def _steps(connection: sqlite3.Connection, report: Report) -> Steps:
 
 
 def _rows(connection: sqlite3.Connection) -> tuple[StepRow, ...]:
-    found = connection.execute(
-        "SELECT name, first, last, trough, peak, allocated, consumed, coalesce(survivors, 0), change, seconds, "
-        "reserved "
+    cursor = connection.execute(
+        "SELECT name AS device, first AS first_step, last AS last_step, trough, peak, allocated, consumed, "
+        "coalesce(survivors, 0) AS survivors, change, seconds, reserved, found "
         "FROM step JOIN device ON device.id = step.device ORDER BY device.id, last"
     )
-    return tuple(
-        StepRow(
-            first_step=first,
-            last_step=last,
-            device=device,
-            trough=trough,
-            peak=peak,
-            allocated=allocated,
-            consumed=consumed,
-            survivors=survivors,
-            change=change,
-            seconds=seconds,
-            reserved=reserved,
-        )
-        for device, first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved in found
-    )
+    names = [name for name, *_ in cursor.description]
+    return tuple(StepRow(**dict(zip(names, row, strict=True))) for row in cursor)
 
 
 def _snapshot(connection: sqlite3.Connection) -> Snapshot | None:

@@ -14,6 +14,7 @@ from typing import Protocol
 from leakguard import live_files
 from leakguard._native import core
 from leakguard.capture import CaptureWriter
+from leakguard.found_survivors import found_survivors
 from leakguard.recording import Recording
 from leakguard.report import Advice, ReportError
 from leakguard.reserved_steps import ReservedSteps
@@ -112,7 +113,14 @@ class Recorder:
         if os.getpid() != self._owner:
             return
         self._put_rows()
-        self._writer.put(last(), self._changed_survivors(), final=True)
+        recording = last()
+        shift = self._base - 1
+        ends = [end + shift for end in self._writer.ends()]
+        sums = found_survivors(recording.report.findings, ends, self._base)
+        found = (
+            None if sums is None else {(device, end - shift): size for (device, end), size in sums.items()}
+        )
+        self._writer.put(recording, self._changed_survivors(), found, final=True)
         self._complain()
         self._writer.close()
 

@@ -43,7 +43,7 @@ def from_plain(record: type[Record], value: object, place: str = "") -> Record:
     """The record that `value` describes. Raises RecordError where it describes none."""
     if not isinstance(value, Mapping):
         raise _mismatch(place, "an object", value)
-    hints = _hints(record)
+    hints = _hints(typing.cast(Any, record))
     given: dict[str, Any] = {}
     for field in dataclasses.fields(record):  # type: ignore[arg-type]  # any dataclass will do
         inner = f"{place}.{field.name}" if place else field.name
@@ -55,7 +55,7 @@ def from_plain(record: type[Record], value: object, place: str = "") -> Record:
 
 
 @functools.cache
-def _hints(record: type) -> dict[str, Any]:
+def _hints(record: Any) -> dict[str, Any]:
     return typing.get_type_hints(record)
 
 

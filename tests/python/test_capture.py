@@ -77,10 +77,10 @@ def test_what_is_written_is_read(writer: CaptureWriter, path: Path) -> None:
     growth = replace(
         WHOLE.growth, sites=tuple(replace(s, survivor_bytes=0, survivor_blocks=0) for s in WHOLE.growth.sites)
     )
-    writer.put(replace(WHOLE, growth=growth), {("cuda:0", 3): 77}, final=True)
+    writer.put(replace(WHOLE, growth=growth), {("cuda:0", 3): 77}, {("cuda:0", 3): 7}, final=True)
     writer.close()
     read = load_recording(path)
-    rows = tuple(replace(one, survivors=77) if one.last_step == 3 else one for one in ROWS)
+    rows = tuple(replace(one, survivors=77, found=7) if one.last_step == 3 else one for one in ROWS)
     assert read == replace(
         WHOLE, growth=growth, table=StepTable(steps=LEAK.steps, rows=rows), began=read.began
     )
