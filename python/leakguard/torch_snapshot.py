@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leakguard.memory_snapshot import Snapshot
+from leakguard.memory_snapshot import Snapshot, SnapshotDiff
 from leakguard.records import from_plain, to_plain
 from leakguard.report_file import ReportError
 
@@ -98,6 +98,24 @@ class TorchSnapshot:
     histories: tuple[History, ...] = ()
     growing: tuple[Growing, ...] = ()
     settings: tuple[str, ...] = ()
+
+    def diff(self, later: TorchSnapshot) -> SnapshotDiff:
+        """What was born, died and survived from this snapshot to a later one of the same process. A block whose birth
+        the later history has lost is the one that was at its address before."""
+        births = {
+            (group.device, address): birth for group in self.memory.groups for address, birth, _ in group.keys
+        }
+        groups = tuple(
+            replace(
+                group,
+                keys=tuple(
+                    (address, birth or births.get((group.device, address), 0), size)
+                    for address, birth, size in group.keys
+                ),
+            )
+            for group in later.memory.groups
+        )
+        return self.memory.diff(replace(later.memory, groups=groups))
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot in plain dictionaries, lists, strings and numbers."""

@@ -22,7 +22,7 @@ from leakguard.cli import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 OUTPUT = re.compile(
-    r"(<!-- the output of: python -m leakguard (.+) -->\n```\n)(.*?)^```$", re.DOTALL | re.MULTILINE
+    r"(<!-- the output of: python -m leakguard ([^\n]+) -->\n```\n)(.*?)^```$", re.DOTALL | re.MULTILINE
 )
 EXAMPLE = "examples/quickstart.py"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -61,6 +61,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     script.write_text(source)
     shutil.copy(folder / "run.leakguard", folder / "before.leakguard")
     (folder / "snapshot.pickle").write_bytes(pickle.dumps(training()))
+    (folder / "later.pickle").write_bytes(pickle.dumps(training(50)))
     return folder, said
 
 

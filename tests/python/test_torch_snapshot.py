@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_reports import REPORTS
 from torch_snapshots import BACKWARD, FORWARD, MIB, TRAINER, block, growing, modern, segment
 
 from leakguard.cli import main
+from leakguard.memory_snapshot import SnapshotDiff
+from leakguard.records import from_plain
 from leakguard.report import Place, ReportError
 from leakguard.torch_frames import place_of_frames
 from leakguard.torch_snapshot import TorchSnapshot, load_torch_snapshot
@@ -231,6 +234,32 @@ def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
         load_torch_snapshot(file)
 
 
+def test_two_of_them_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "before.pickle", tmp_path / "after.pickle"
+    before.write_bytes(pickle.dumps(growing(40, ring=8)))
+    after.write_bytes(pickle.dumps(growing(42, ring=8)))
+    assert main(["diff", str(before), str(after), "--json"]) == 0
+    diff = from_plain(SnapshotDiff, json.loads(capsys.readouterr().out))
+    (group,) = diff.groups
+    assert (group.place, group.born_blocks, group.died_blocks, group.survived_bytes) == (NET, 2, 2, 6 * 512)
+    assert main(["diff", str(before), str(before)]) == 0
+    assert "nothing was born and nothing died" in capsys.readouterr().out
+    report = tmp_path / "report.json"
+    REPORTS["leak"].save(report)
+    assert main(["diff", str(report), str(after)]) == 2
+    assert "cannot be compared: one is a memory snapshot of torch's" in capsys.readouterr().err
+
+
+def test_a_birth_that_the_later_history_has_lost(load) -> None:
+    data = growing(12)
+    for number, one in enumerate(data["device_traces"][0]):
+        one["time_us"] = 1000 + number
+    before = load(data)
+    del data["device_traces"][0][:20]
+    diff = before.diff(load(data))
+    assert (diff.groups, diff.survived_blocks) == ((), 12)
+
+
 def test_show_and_json_need_no_torch(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.pickle"
     file.write_bytes(pickle.dumps(modern()))
@@ -242,6 +271,8 @@ def test_show_and_json_need_no_torch(tmp_path: Path) -> None:
 SHOW = """
 import sys
 from leakguard.cli import main
+from leakguard.memory_snapshot import SnapshotDiff
+from leakguard.records import from_plain
 code = main(sys.argv[1:])
 assert "torch" not in sys.modules
 sys.exit(code)

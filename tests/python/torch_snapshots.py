@@ -111,9 +111,9 @@ def growing(steps: int, ring: int | None = None) -> dict[str, Any]:
     return {"segments": [segment(0x40000000, blocks, "small")], "device_traces": [trace]}
 
 
-def training() -> dict[str, Any]:
+def training(steps: int = 40) -> dict[str, Any]:
     """A snapshot of a loop that keeps 512 bytes in every step, beside what `modern` has."""
-    data, loop = modern(), growing(40)
+    data, loop = modern(), growing(steps)
     data["segments"] += loop["segments"]
     (trace,) = loop["device_traces"]
     begun = data["device_traces"][0][-1]["time_us"]

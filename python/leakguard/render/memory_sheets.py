@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from leakguard.memory_snapshot import Counter, DeviceMemory, GroupChange, LiveGroup, Snapshot, SnapshotDiff
+from leakguard.memory_snapshot import (
+    CategoryChange,
+    Counter,
+    DeviceMemory,
+    GroupChange,
+    LiveGroup,
+    Snapshot,
+    SnapshotDiff,
+)
 from leakguard.render.sheet import Sheet, category_words, changed_bytes, changed_count, place_words
 from leakguard.render.wording import words
 from leakguard.units import format_bytes, format_share
@@ -62,36 +70,38 @@ def memory_sheets(snapshot: Snapshot, folder: str | None, *, watched: bool = Tru
 
 def memory_diff_sheets(diff: SnapshotDiff, folder: str | None) -> tuple[Sheet, ...]:
     """Born, died and survived, by call site; and what became of each category."""
-    title = f"from step {diff.from_step} to step {diff.to_step}"
+    counted = diff.from_step or diff.to_step
+    title = (
+        f"from step {diff.from_step} to step {diff.to_step}" if counted else "from the first to the second"
+    )
     survived = f"{format_bytes(diff.survived_bytes)} in {plural(diff.survived_blocks, 'block')} survived"
     if not diff.groups:
         return (Sheet(title, note=f"nothing was born and nothing died, {survived}"),)
     sheets = [Sheet(title, note=f"{changed_bytes(diff.bytes)}, {survived}")]
     for device in dict.fromkeys(group.device for group in diff.groups):
         groups = [group for group in diff.groups if group.device == device]
-        changes = [
-            (
-                changed_bytes(one.bytes),
-                *map(format_bytes, (one.born_bytes, one.died_bytes)),
-                category_words(one.category),
-            )
-            for one in diff.by_category()
-            if one.device == device
-        ]
-        sheets.append(
-            Sheet(
-                f"{words(device)} by category",
-                ("change", "born", "died", "category"),
-                tuple(changes),
-                words_last=True,
-            )
-        )
+        kinds = [one for one in diff.by_category() if one.device == device]
+        if any(one.category != "unknown" for one in kinds):
+            sheets.append(_category_changes(device, kinds))
         rows = [(*_change([group]), _change_words(group, folder)) for group in groups[:SHOWN]]
         if groups[SHOWN:]:
             rows.append((*_change(groups[SHOWN:]), plural(len(groups[SHOWN:]), "other call site")))
         columns = ("change", "blocks", "born", "died", "survived", "call site")
         sheets.append(Sheet(f"{words(device)} by call site", columns, tuple(rows), words_last=True))
     return tuple(sheets)
+
+
+def _category_changes(device: str, kinds: Iterable[CategoryChange]) -> Sheet:
+    rows = tuple(
+        (
+            changed_bytes(one.bytes),
+            *map(format_bytes, (one.born_bytes, one.died_bytes)),
+            category_words(one.category),
+        )
+        for one in kinds
+    )
+    columns = ("change", "born", "died", "category")
+    return Sheet(f"{words(device)} by category", columns, rows, words_last=True)
 
 
 def _counters(memory: DeviceMemory, groups: Iterable[LiveGroup], step: int | None) -> Sheet:
