@@ -78,7 +78,6 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
     blocks_per_step = 0.0 if at_limit else sum(group.blocks_per_step for group in cluster)
     first = min(group.first_step for group in cluster)
     last = max(group.last_step for group in cluster)
-    bytes_now = sum(group.bytes for group in cluster)
     # Where one of the blocks is reached through a graph, the graph is why all of them stay.
     telling = next((group.held for group in cluster if group.held and group.held.keeps_graph), held)
     cause = cause_of(telling, place, verdict, lead.regrown, lead.retained, steps.source)
@@ -93,11 +92,11 @@ def _finding(cluster: Sequence[Growing], steps: Steps, unit: str) -> Finding:
         if lead.resident
         else _why_regrown(held, place, unit)
         if lead.regrown
-        else _why(telling, place, blocks_per_step, bytes_now, verdict, unit)
+        else _why(telling, place, blocks_per_step, verdict, unit)
         + (_rounded_up(lead) if verdict == "growing" else ""),
         fix=_fix(cause, held, place),
         device=device,
-        bytes=bytes_now,
+        bytes=sum(group.bytes for group in cluster),
         blocks=sum(group.blocks for group in cluster),
         bytes_per_step=bytes_per_step,
         blocks_per_step=blocks_per_step,
@@ -144,9 +143,7 @@ def _is_full(held: Held | None) -> bool:
     return container is not None and container.limit is not None and container.length >= container.limit
 
 
-def _why(
-    held: Held | None, place: Place, blocks_per_step: float, bytes_now: int, verdict: Verdict, unit: str
-) -> str:
+def _why(held: Held | None, place: Place, blocks_per_step: float, verdict: Verdict, unit: str) -> str:
     made = f"{where(place)} makes {pieces(blocks_per_step, unit)}"
     if held is None:
         return f"{made} that nothing lets go of"
@@ -166,7 +163,7 @@ def _why(
     )
     container = held.container
     if verdict == "bounded" and container is not None and container.limit is not None:
-        return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, bytes_now)}"
+        return f"{phrase} keeps {kept}, {_limit(container.length, container.limit, held, unit)}"
     return f"{phrase} keeps {kept}"
 
 
@@ -185,11 +182,12 @@ def _why_regrown(held: Held | None, place: Place, unit: str) -> str:
     return f"{holder_phrase(held.root, held.links, held.holder)} keeps all there ever was: {made}"
 
 
-def _limit(length: int, limit: int, bytes_now: int) -> str:
+def _limit(length: int, limit: int, held: Held, unit: str) -> str:
+    """What the limit will cost. Length and bytes are of the look, which may be long ago."""
     if length >= limit:
         return f"and is at its limit of {limit} items"
-    full = bytes_now / length * limit if length else 0
-    return f"up to its limit of {limit} items ({length} now): {size(full)} then"
+    filled = f"up to its limit of {limit} items ({length} at {unit} {held.seen_at})"
+    return f"{filled}: {size(held.retained_bytes / length * limit)} then" if held.retained_bytes else filled
 
 
 def _fix(cause: Cause, held: Held | None, place: Place) -> str | None:

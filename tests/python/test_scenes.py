@@ -22,6 +22,7 @@ from scenes.scene import CLEAN, LEAKS, WARNINGS, Scene, Steps  # noqa: E402
 
 import leakguard  # noqa: E402
 from leakguard.report import Finding, Place, Report  # noqa: E402
+from leakguard.units import format_bytes  # noqa: E402
 
 for file in sorted((TESTS / "scenes").glob("*_*.py")):
     if file.name.startswith(("leaks_", "warnings_", "clean_")):
@@ -133,6 +134,26 @@ def test_clean_loop_is_not_accused(scene: Scene) -> None:
     for report in run(scene, scene.steps):
         check_steps(scene, scene.steps, report)
         check_clean(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("deque_that_is_far_from_its_limit", 5000),
+        ("list_made_in_advance_that_fills", 1000),
+        ("array_made_in_advance_that_fills", 1000),
+    ],
+)
+def test_what_a_limit_will_cost(name: str, limit: int) -> None:
+    """Whenever the holder was looked at: items of one size each, up to the limit."""
+    scene = WARNINGS[name]
+    item = scene.bytes_per_step
+    assert item is not None
+    for steps in (20, 60):
+        for report in run(scene, steps):
+            (why,) = (finding.why for finding in report.findings if finding.verdict == "bounded")
+            assert f"up to its limit of {limit} items (" in why
+            assert why.endswith(f"): {format_bytes(limit * item)} then"), why
 
 
 @pytest.mark.long
