@@ -145,6 +145,15 @@ CASES = {
         Link(edge="item", name="exp_avg", type="Tensor, [2] float32"),
         container=Container("list", 9, None),
     ),
+    "finalizers-pile-up": held(
+        Link(edge="module global", name="finalize", type="class, finalize"),
+        Link(edge="class attribute", name="_registry", type="dict, 9 items"),
+        Link(edge="item", type="_Info"),
+        Link(edge="attribute", name="args", type="tuple"),
+        Link(edge="item", type="Tensor, [8] float32"),
+        holder=1,
+        container=Container("dict", 9, None),
+    ),
     "linked-records": held(
         kept("Record"),
         Link(edge="attribute", name="previous", type="Record x 30"),
@@ -194,6 +203,15 @@ NEAR = {
         Link(edge="attribute", name="state", type="dict, 3 items"),
         Link(edge="item", name="best", type="Tensor, [2] float32"),
         container=Container("list", 9, None),
+    ),
+    "finalizers-pile-up": held(
+        Link(edge="module global", name="Best", type="class, Best"),
+        Link(edge="class attribute", name="_registry", type="dict, 9 items"),
+        Link(edge="item", type="tuple"),
+        Link(edge="attribute", name="args", type="tuple"),
+        Link(edge="item", type="Tensor, [8] float32"),
+        holder=1,
+        container=Container("dict", 9, None),
     ),
     "linked-records": held(
         kept("Record"),
