@@ -285,7 +285,12 @@ class Engine:
                 *self._attachment.cuda.advice(self.step_count),
                 *backward_advice(calls),
                 *training_advice(
-                    self._watch, self.table(), self._steps.backward_line, calls, grows=bool(growing)
+                    self._watch,
+                    self.table(),
+                    self._steps.backward_line,
+                    calls,
+                    residents=self._attachment.cuda.residents().keys(),
+                    grows=bool(growing),
                 ),
                 *(advice for teller in self._tellers for advice in teller.advice()),
             ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from leakguard._native import core
@@ -21,10 +22,16 @@ __all__ = ["training_advice"]
 
 
 def training_advice(
-    watch: Any, table: StepTable, line: CodeLine | None, calls: BackwardCalls, *, grows: bool
+    watch: Any,
+    table: StepTable,
+    line: CodeLine | None,
+    calls: BackwardCalls,
+    *,
+    residents: Collection[int],
+    grows: bool,
 ) -> Iterator[Advice]:
-    """`line` is that of the backward pass. While something grows, first steps, totals and caches are not what
-    matters."""
+    """`line` is that of the backward pass, `residents` are addresses of the libraries' workspaces. While something
+    grows, first steps, totals and caches are not what matters."""
     phases = _live_bytes_by_phase()
     habits = habits_at(line) if line is not None else None
     if habits is not None:
@@ -34,6 +41,8 @@ def training_advice(
             if not (grows and advice.topic == "total with its graph"):
                 yield advice
     if not grows:
+        for key, size in _bytes_at(residents).items():
+            phases[key] -= size
         for seen in _first_steps(watch, phases):
             yield from first_steps_advice(seen)
         for device in table.devices:
@@ -41,18 +50,27 @@ def training_advice(
             yield from cache_growth_advice(steady)
 
 
-def _live_bytes_by_phase() -> dict[tuple[str, str], int]:
+def _live_bytes_by_phase() -> Counter[tuple[str, str]]:
     """Live bytes by device and phase of birth."""
-    sums: dict[tuple[str, str], int] = {}
+    sums: Counter[tuple[str, str]] = Counter()
     for group in range(core.group_count()):
         alive = sum(window[4] for window in core.group_windows(group))
         if alive:
             device, phase, *_ = core.group(group)
-            sums[device, phase] = sums.get((device, phase), 0) + alive
+            sums[device, phase] += alive
     return sums
 
 
-def _first_steps(watch: Any, phases: dict[tuple[str, str], int]) -> Iterator[FirstSteps]:
+def _bytes_at(addresses: Collection[int]) -> Counter[tuple[str, str]]:
+    """The part of `_live_bytes_by_phase` that is at these addresses."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for address, size, device, _, group, *_ in core.blocks() if addresses else ():
+        if address in addresses:
+            sums[device, core.group(group)[1]] += size
+    return sums
+
+
+def _first_steps(watch: Any, phases: Counter[tuple[str, str]]) -> Iterator[FirstSteps]:
     marks: dict[str, dict[int, tuple[int, int]]] = {}
     for _, step, _, devices in watch.rows(watch.base):
         for device, allocated, trough, *_ in devices:
@@ -65,6 +83,6 @@ def _first_steps(watch: Any, phases: dict[tuple[str, str], int]) -> Iterator[Fir
                 before=seen[0][1],
                 after=seen[1][0],
                 later=max(later),
-                gradients=phases.get((device, "backward"), 0),
-                optimizer=phases.get((device, "optimizer"), 0),
+                gradients=phases[device, "backward"],
+                optimizer=phases[device, "optimizer"],
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,7 @@ def test_a_print_is_advised_against_on_a_gpu_only_and_a_few_passes_are_no_habit(
 )
 def test_a_loop_that_prints_its_loss(alive, said: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if alive is not None:
-        monkeypatch.setattr("leakguard.training_advice._live_bytes_by_phase", lambda: alive)
+        monkeypatch.setattr("leakguard.training_advice._live_bytes_by_phase", lambda: Counter(alive))
     weight = torch.rand(8, requires_grad=True)
     with leakguard.watch(on_exit="never") as guard:
         for _ in range(14):
