@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bindings/holders_to_python.h"
+#include "interpreter/roots.h"
 #include "owners/graph_tails.h"
 #include "owners/holders.h"
 #include "owners/memory_facts.h"
@@ -107,6 +108,7 @@ void bindHolders(py::module_& module) {
   module.attr("SAVED") = memory_fact::kSaved;
   module.attr("COMPUTED") = memory_fact::kComputed;
   module.def("graph_tails", &graphTailsOf, py::arg("tensors"), py::arg("before"), py::arg("least"));
+  module.def("remember_main_file", &rememberMainFile);
   module.def("next_sequence_number", &nextSequenceNumber);
   module.def("heap_bytes", [] {
     const struct mallinfo2 heap = mallinfo2();

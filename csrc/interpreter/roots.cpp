@@ -151,16 +151,32 @@ std::string threadName(unsigned long thread) {
   return {};
 }
 
+namespace {
+
+std::string& mainFile() {
+  static auto* file = new std::string;
+  return *file;
+}
+
+} // namespace
+
+void rememberMainFile() {
+  PyObject* file = lookUp(moduleDict("__main__"), "__file__");
+  if (file != nullptr && PyUnicode_Check(file)) {
+    mainFile() = textOf(file, 4096);
+  }
+}
+
 std::string moduleTitle(PyObject* module_name, PyObject* dict) {
   std::string name = textOf(module_name);
   if (name != "__main__") {
     return name;
   }
   PyObject* file = lookUp(dict, "__file__");
-  if (file == nullptr || !PyUnicode_Check(file)) {
+  std::string path = file != nullptr && PyUnicode_Check(file) ? textOf(file, 4096) : mainFile();
+  if (path.empty()) {
     return name;
   }
-  std::string path = textOf(file, 4096);
   path = path.substr(folderOf(path).size());
   const auto dot = path.rfind('.');
   return dot == std::string::npos || dot == 0 ? path : path.substr(0, dot);

@@ -110,6 +110,9 @@ def graph_tails(tensors: list[Any], before: int, least: int) -> list[tuple[int, 
 def next_sequence_number() -> int:
     """The number that this thread's next autograd node gets."""
 
+def remember_main_file() -> None:
+    """Keeps the file name of `__main__`: its globals are called after it when the script has ended."""
+
 def heap_bytes() -> int:
     """What the process has from malloc and uses."""
 

@@ -63,6 +63,7 @@ class Engine:
         operators: bool = False,
     ) -> None:
         roots = _checked(modules)
+        core.remember_main_file()
         self._began = time.perf_counter()
         self._allocator_seconds = core.allocator_seconds()
         self._modules = WatchedModules(roots)

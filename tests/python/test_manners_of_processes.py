@@ -64,11 +64,13 @@ def test_the_interpreter_ends_with_live_tensors(world: World) -> None:
 
 
 def test_the_end_of_the_process_says_a_leak(world: World) -> None:
-    world.write(LEAKING, "import leakguard\nleakguard.watch(save='own.json')\nmain(20)\n")
+    leaking = LEAKING.replace("history = []", "global history")
+    world.write(leaking, "import leakguard\nhistory = []\nleakguard.watch(save='own.json')\nmain(20)\n")
     done = world.python("script.py")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("LEAK")
     assert "torch.zeros(64)" in done.stderr
+    assert "module global script.history" in done.stderr and "__main__" not in done.stderr  # __file__ is gone by then
     assert world.report("own.json")["status"] == "leak"
 
 
