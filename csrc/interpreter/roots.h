@@ -69,8 +69,8 @@ class LibraryFiles {
 PyObject* moduleDict(const char* name);
 // Name given to a thread by the threading module, else empty.
 std::string threadName(unsigned long thread);
-// Keeps the name of the file that `__main__` runs from. When the script has ended the interpreter takes `__file__` back,
-// and what the script left is still to be called after it. Needs the GIL.
+// Keeps the name of the file that `__main__` runs from. When the script has ended the interpreter takes `__file__`
+// back, and what the script left is still to be called after it. Needs the GIL.
 void rememberMainFile();
 // How a module calls itself to its user: the script's own name in place of __main__.
 std::string moduleTitle(PyObject* module_name, PyObject* dict);
