@@ -26,7 +26,7 @@ from leakguard.recording import Recording, SourceLines
 from leakguard.report import Place, ReportError, Steps, versions
 from leakguard.step_table import StepDiff, StepRow, StepTable
 
-__all__ = ["CaptureWriter"]
+__all__ = ["CaptureWriter", "write_capture"]
 
 MOST_ROWS = 8192
 """Rows of a device that a file holds; then the older ones are put together, several steps to a row."""
@@ -311,3 +311,16 @@ def _put_sources(connection: sqlite3.Connection, sources: Sequence[SourceLines])
         "INSERT OR REPLACE INTO source VALUES (?, ?, ?)",
         [(one.file, one.first, "\n".join(one.lines)) for one in sources],
     )
+
+
+def write_capture(path: Path, recording: Recording) -> None:
+    """A capture of a run that is over. Raises ReportError when it cannot be written."""
+    writer = CaptureWriter(path, command=recording.command, began=recording.began)
+    try:
+        if recording.table is not None:
+            writer.put_steps(recording.table.rows)
+        writer.put(recording, {}, final=True)
+        if writer.trouble is not None:
+            raise ReportError(f"{path} cannot be written: {writer.trouble}.")
+    finally:
+        writer.close()

@@ -95,7 +95,7 @@ def test_a_process_shows_and_is_gone(writer: CaptureWriter, capsys: pytest.Captu
     live_files.removed(writer.path)
     assert main(["live", str(os.getpid())]) == 2
     assert main(["live"]) == 1
-    assert "no process of yours is watched" in capsys.readouterr().err
+    assert "no process of yours is watched now" in capsys.readouterr().err
 
 
 def test_what_a_killed_process_has_left_goes(writer: CaptureWriter, folder: Path) -> None:

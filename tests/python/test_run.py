@@ -59,6 +59,21 @@ def test_it_watches_without_options_of_its_own(world: World) -> None:
     assert then == ["report", "stop"]
 
 
+def test_a_run_that_was_never_watched_has_a_capture_that_says_so(world: World) -> None:
+    world.write("")
+    capture = world.folder / "run.lg"
+    done = world.python("-m", "leakguard", "run", "-o", "run.lg", "script.py")
+    assert "saved      run.lg\n" in done.stderr
+    assert load(capture).status == "leak"  # as the fake guard has it
+    world.python("-m", "leakguard", "run", "-o", "run.lg", "script.py", LEAKGUARD="0")
+    assert load(capture).why == "leakguard is switched off by LEAKGUARD=0"
+    capture.unlink()
+    capture.write_text("mine")
+    done = world.python("-m", "leakguard", "run", "-o", "run.lg", "script.py")
+    assert done.returncode == 2
+    assert "is no capture: it is not overwritten" in done.stderr
+
+
 def test_a_forked_child_that_comes_to_its_end_writes_no_report(world: World) -> None:
     world.write(
         "import os, sys\nif os.fork() == 0: sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))"

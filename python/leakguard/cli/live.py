@@ -36,8 +36,8 @@ WHOLE = 40
 """Lines of a page that is printed."""
 
 NOBODY = (
-    "no process of yours is watched at this moment: start one with leakguard run, or leakguard.watch(); it shows\n"
-    "after a step has ended past its first second."
+    "no process of yours is watched now. Start one with leakguard run, or leakguard.watch():\n"
+    "it shows when a step has ended after its first second."
 )
 
 
@@ -127,7 +127,9 @@ def _path(target: str) -> Path:
     if target.isdigit() and not os.path.exists(target):
         path = live_files.live_path(int(target))
         if path is None:
-            raise ReportError(f"process {target} tells nothing of itself. {NOBODY}")
+            raise ReportError(
+                f"process {target} tells nothing: no watched process of yours, or in its first second."
+            )
         return path
     return Path(target)
 

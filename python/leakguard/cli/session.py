@@ -15,6 +15,7 @@ from leakguard.cli.endings import Ending, release_frames, run_to_end
 from leakguard.cli.progress import Progress
 from leakguard.cli.signals import SignalWatch
 from leakguard.cli.target import Target
+from leakguard.live_files import removed
 from leakguard.recording import Recording
 from leakguard.report import Report, ReportError, unwatched
 from leakguard.report_file import report_path, write_text
@@ -77,6 +78,8 @@ class Session:
 
     def run(self) -> Ending:
         """The script's ending; by then the report is out. Raises TargetError when there is nothing to run."""
+        if (old := self._capture_file()) is not None:
+            removed(old)  # that of an earlier run is not to be taken for this one's
         if os.environ.get("LEAKGUARD") == "0":
             return self._run_unwatched()
         self._begin()
@@ -142,6 +145,11 @@ class Session:
             self._file = self._written(file, lambda: recording.report.save(file))
         if (page := self._page) is not None:
             self._page = self._written(page, lambda: write_text(page, recording.to_html(folder=self._folder)))
+        if (capture := self._capture_file()) is not None and not capture.exists():  # watching never began
+            from leakguard.capture import write_capture
+
+            if self._written(capture, lambda: write_capture(capture, recording)) is None:
+                self._capture = None
 
     def _written(self, path: Path, write: Callable[[], None]) -> Path | None:
         """`path` when it has been written; else the reason is told."""
@@ -170,8 +178,11 @@ class Session:
             return  # nobody can read it
 
     def _saved(self) -> list[Path]:
-        capture = None if self._capture is None else report_path(self._capture)
-        return [path for path in (self._file or capture, self._page) if path is not None]
+        files = (self._file or self._capture_file(), self._page)
+        return [path for path in files if path is not None]
+
+    def _capture_file(self) -> Path | None:
+        return None if self._capture is None else report_path(self._capture)
 
     def _print(self, report: Report, stream: TextIO) -> None:
         from leakguard.render.text import print_line, print_report
