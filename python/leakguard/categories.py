@@ -59,7 +59,9 @@ class Categories:
 
     def of(self, block: tuple[Any, ...]) -> Role:
         """The role of a block of `core.blocks()`."""
-        address, group, module, node, flags = block[0], block[4], block[5], block[6], block[8]
+        address, group, module, node, pending, flags = block[0], *block[4:9]
+        if pending:  # the program has let go of it, a stream has not
+            return Role("temporary", module or None)
         named = self._named.get(address)
         if named is not None:
             return named

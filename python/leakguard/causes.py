@@ -47,7 +47,7 @@ ITEM_BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float16": 2, "bfloat16"
 
 FACTS = {
     "verdict": "growing, waiting-for-gc, bounded or no-owner",
-    "status": "rooted, native, garbage or not found",
+    "status": "rooted, native, garbage or not-found",
     "phase": "of the birth: forward, backward, optimizer or other",
     "root": "kind of root: module global, local, native reference, ...",
     "edge": "kind of the reference that would have to let go",

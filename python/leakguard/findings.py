@@ -131,7 +131,7 @@ def _verdict(held: Held | None) -> Verdict:
         return "growing"
     if held.status == "garbage":
         return "waiting-for-gc" if held.collectable else "growing"
-    if held.status == "not found":
+    if held.status == "not-found":
         return "no-owner"
     if held.container is not None and held.container.limit is not None:
         return "bounded"

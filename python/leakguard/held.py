@@ -24,7 +24,7 @@ class Container:
 class Held:
     """What keeps the blocks of one call site alive, seen at one step.
 
-    `status` is rooted, native, garbage, own or not found. `links` lead from the root to the tensor; `holder` is the
+    `status` is rooted, native, garbage, own or not-found. `links` lead from the root to the tensor; `holder` is the
     index of the link that would have to let go. `others` are roots that keep the same blocks too.
     """
 

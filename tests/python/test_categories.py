@@ -14,8 +14,13 @@ from torch import nn  # noqa: E402
 from training_zoo import LOOPS, Mlp, state_tensors  # noqa: E402
 
 import leakguard  # noqa: E402
+from leakguard._native import core  # noqa: E402
+from leakguard.findings import Growing, findings_of  # noqa: E402
 from leakguard.guard import Guard  # noqa: E402
+from leakguard.holders import held_of  # noqa: E402
 from leakguard.memory_snapshot import Snapshot  # noqa: E402
+from leakguard.report import Place, Steps  # noqa: E402
+from leakguard.sites import Site  # noqa: E402
 
 MOST_UNKNOWN = 0.02
 
@@ -74,11 +79,11 @@ def check_every_loop(guard: Guard, device: str) -> None:
             gradients = [p.grad for p in loop.model.parameters() if p.grad is not None]
             assert roles.of(gradients) <= {"gradient"}, where
             states = [state for optimizer in loop.optimizers for state in state_tensors(optimizer)]
-            assert roles.of(state for _, state in states if state.device.type == device) <= {
+            assert roles.of(state for _, state in states if str(state.device) == device) <= {
                 "optimizer_state"
             }, where
             for parameter, state in states:
-                if state.device.type == device:
+                if str(state.device) == device:
                     assert roles.module(state) == roles.module(parameter) is not None, where
             assert roles.of(loop.inputs.values()) == {"input"}, where
             if moment == "after forward":
@@ -262,3 +267,11 @@ def test_a_finding_says_the_same(guard: Guard) -> None:
     found = {finding.allocated_at.expression: finding.category for finding in guard.report().findings}
     assert found["torch.randn(64, 128)"] == "input"
     assert set(found.values()) == {"input", "activation", "gradient"}
+
+
+def test_what_nobody_holds_is_said_so(guard: Guard) -> None:
+    (suspect,) = core.find_holders([1 << 40], [0])["suspects"]
+    growing = Growing(Site(0, "cpu", Place()), 1, 40, 40, 40, 4000, 1.0, 100.0, held_of(suspect, 40))
+    (finding,) = findings_of([growing], Steps(count=40, warmup=4, source="optimizer"))
+    assert finding.verdict == "no-owner"
+    assert "C++" in finding.why
