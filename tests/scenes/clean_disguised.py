@@ -61,7 +61,7 @@ def rows_for_words_that_get_rarer(steps: Steps) -> None:
             table[word] = table.get(word, torch.zeros(WIDTH)) * 0.9
 
 
-@clean(steps=200, long_steps=400)
+@clean(steps=200, long_steps=400, needs="values")
 def population_of_former_selves(steps: Steps) -> None:
     model, optimizer = new_trainer()
     pool: list[tuple[float, int, dict[str, torch.Tensor]]] = []

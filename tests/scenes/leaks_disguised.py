@@ -6,7 +6,6 @@ import contextvars
 import itertools
 import queue
 import threading
-import weakref
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,14 +40,6 @@ def tuple_in_a_context_variable(steps: Steps) -> None:
     trace.reset(before)
 
 
-@leak(holder="_registry", bytes_per_step=ROW, blocks_per_step=1)
-def arguments_of_finalizers(steps: Steps) -> None:
-    model, optimizer = new_trainer()
-    for _ in steps:
-        train_step(model, optimizer)
-        weakref.finalize(model, torch.Tensor.numel, torch.zeros(WIDTH))  # leaks
-
-
 @dataclass(slots=True)
 class Record:
     """The scores of a step, and the record before it."""
@@ -57,7 +48,7 @@ class Record:
     previous: Record | None
 
 
-@leak(holder="newest", bytes_per_step=ROW, blocks_per_step=1)
+@leak(holder="newest", bytes_per_step=ROW, blocks_per_step=1, needs="cpu")
 def records_linked_in_another_thread(steps: Steps) -> None:
     inbox: queue.Queue[torch.Tensor | None] = queue.Queue()
     taken = threading.Semaphore(0)
@@ -104,7 +95,7 @@ def saved_tensors_put_aside(steps: Steps) -> None:
         optimizer.step()
 
 
-@leak(holder="bank", bytes_per_step=BATCH * ROW, blocks_per_step=1)
+@leak(holder="bank", bytes_per_step=BATCH * ROW, blocks_per_step=1, needs="cpu")
 def first_rows_in_an_array_of_objects(steps: Steps) -> None:
     model, optimizer = new_trainer()
     bank: Any = np.empty(0, dtype=object)
