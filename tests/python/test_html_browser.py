@@ -235,4 +235,4 @@ def test_live_bytes_by_category_of_either_run(open_page: Opener) -> None:
     icicle.get_by_role("button", name="Before").click()
     icicle.locator("g.cell", has_text="activation").first.hover()
     assert readout(page, "icicle").startswith("activation 60.0 MiB 40 blocks 100 %")
-    assert "allocated in the run before" in page.locator("#timeline .legend").inner_text()
+    assert "in use in the run before" in page.locator("#timeline .legend").inner_text()

@@ -271,7 +271,7 @@ class Timeline {
   legend() {
     const sample = (part) => svg("svg", { viewBox: "0 0 18 10", "aria-hidden": "true" }, part);
     const list = html("ul", { class: "legend" },
-      html("li", {}, sample(svg("path", { class: "allocated", d: "M0 5H18" })), "allocated at the end of a step"),
+      html("li", {}, sample(svg("path", { class: "allocated", d: "M0 5H18" })), "in use at the end of a step, bytes as requested"),
       html("li", {}, sample(svg("rect", { class: "band", width: 18, height: 10 })), "least to most within it"));
     const known = Object.values(this.data.series).some((rows) => rows.reserved.some((size) => size !== null));
     if (known || Object.keys(this.data.reserved).length) {
@@ -282,7 +282,7 @@ class Timeline {
       list.append(html("li", {}, sample(svg("rect", { class: "found", width: 18, height: 10 })), "alive, and born where a finding says"));
     }
     if (Object.keys(this.data.before).length) {
-      list.append(html("li", {}, sample(svg("path", { class: "earlier", d: "M0 5H18" })), "allocated in the run before"));
+      list.append(html("li", {}, sample(svg("path", { class: "earlier", d: "M0 5H18" })), "in use in the run before"));
     }
     return list;
   }
