@@ -1,4 +1,4 @@
-"""From the dictionaries of `torch.cuda.memory._snapshot`, of any torch since 1.12, to a TorchSnapshot."""
+"""From the dictionaries of `torch.cuda.memory._snapshot`, older shapes too, to a TorchSnapshot."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Device:
 
 def read_snapshot(data: Any, origin: str) -> TorchSnapshot:
     """The snapshot that `data` describes. Raises ReportError, naming `origin`, when it describes none."""
-    if isinstance(data, (list, tuple)):  # as in torch 1.12: the segments alone
+    if isinstance(data, (list, tuple)):  # the first shape: the segments alone
         data = {"segments": data}
     if not isinstance(data, Mapping) or not isinstance(data.get("segments"), (list, tuple)):
         raise ReportError(f"{origin} is a pickle and no memory snapshot: it lists no segments. {HOW_TO_MAKE}")
