@@ -8,6 +8,7 @@ HeapWalk::HeapWalk(EdgeAdapter* adapter, int muted_frames)
     : adapter_(adapter), muted_frames_(muted_frames), references_(adapter) {}
 
 void HeapWalk::run() {
+  history_.find();
   numberCollectable();
   numberRoots();
   expandAll();
@@ -108,8 +109,10 @@ void HeapWalk::expand(NodeId node) {
     ObjectReferences::showFrame(frameAt(node).frame, *this);
   } else if (kinds_[node] >= kFirstForeign) {
     adapter_->showForeign(kinds_[node], address, foreignAt(node)->references, *this);
+  } else if (auto* object = static_cast<PyObject*>(address); history_.concerns(object)) {
+    history_.show(object, references_, *this);
   } else {
-    references_.show(static_cast<PyObject*>(address), *this);
+    references_.show(object, *this);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/address_table.h"
 #include "core/object_graph.h"
 #include "interpreter/edge_adapter.h"
+#include "interpreter/notebook_history.h"
 #include "interpreter/object_references.h"
 #include "interpreter/roots.h"
 
@@ -74,6 +75,10 @@ class HeapWalk final : private EdgeSink {
   const std::vector<NodeId>& overshown() const noexcept {
     return overshown_;
   }
+  // The Out of an IPython session, null without one.
+  PyObject* sessionOutputs() const noexcept {
+    return history_.outputs();
+  }
   // References to node that nothing in the graph explains; 0 for frames and for what is not counted.
   long excess(NodeId node) const;
   // Every adapter's object, in ascending order.
@@ -117,6 +122,7 @@ class HeapWalk final : private EdgeSink {
   EdgeAdapter* adapter_;
   int muted_frames_;
   ObjectReferences references_;
+  NotebookHistory history_;
   AddressTable table_;
   std::vector<void*> addresses_;
   std::vector<NodeKind> kinds_;

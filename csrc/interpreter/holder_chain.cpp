@@ -18,7 +18,11 @@ ReferenceName HolderChain::nameOf(NodeId from, NodeId to) const {
       return name;
     }
   }
-  return owner && child ? nameReference(owner, child) : ReferenceName{};
+  auto name = owner && child ? nameReference(owner, child) : ReferenceName{};
+  if (name.edge == Edge::Unknown && owner != nullptr && owner == walk_.sessionOutputs()) {
+    return {Edge::Item}; // no longer in Out, but still one of the last results
+  }
+  return name;
 }
 
 TypeText HolderChain::typeText(NodeId node) const {
@@ -91,12 +95,26 @@ std::vector<HolderChain::Link> HolderChain::fromRoot(const HeapWalk::Root& root,
   }
   auto links = folding.finish();
   if (root.kind == RootKind::ModuleGlobals && !links.empty()) {
+    nameGlobalOfSession(root, links.front());
     PyObject* file = lookUp(walk_.objectAt(root.node), "__file__");
     if (file != nullptr && PyUnicode_Check(file)) {
       links.front().text.file = textOf(file, 4096);
     }
   }
   return links;
+}
+
+// Globals that no program has chosen to keep: a session's results, the exception that was reported last.
+void HolderChain::nameGlobalOfSession(const HeapWalk::Root& root, Link& first) const {
+  if (PyObject* outputs = walk_.sessionOutputs(); outputs != nullptr && walk_.objectAt(first.entered) == outputs) {
+    first.text.edge = kNotebookOutput;
+    first.text.name = "Out";
+  } else if (
+      textOf(root.module_name) == "sys" &&
+      (first.text.name == "last_exc" || first.text.name == "last_value" || first.text.name == "last_traceback")) {
+    first.text.edge = kLastException;
+    first.text.name = "sys." + first.text.name;
+  }
 }
 
 std::vector<HolderChain::Link> HolderChain::fromNative(const std::vector<NodeId>& nodes) const {

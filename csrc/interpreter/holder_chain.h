@@ -8,6 +8,10 @@
 
 namespace leakguard {
 
+// Edge words of globals that no program has chosen to keep.
+inline constexpr const char* kNotebookOutput = "notebook output";
+inline constexpr const char* kLastException = "last exception";
+
 // Turns paths of nodes into the links a user would recognise: x.__dict__['k'] is x.k, a function's closure tuple, cell
 // and contents are one closure variable, a tensor and its implementation are one, a thousand next_functions are one.
 // Needs the GIL and the walk's pins; runs no user code.
@@ -34,6 +38,8 @@ class HolderChain {
   ReferenceName nameOf(NodeId from, NodeId to) const;
 
  private:
+  void nameGlobalOfSession(const HeapWalk::Root& root, Link& first) const;
+
   const HeapWalk& walk_;
   EdgeAdapter* adapter_;
 };

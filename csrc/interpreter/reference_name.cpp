@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "interpreter/notebook_history.h"
 #include "interpreter/numpy_array.h"
 
 namespace leakguard {
@@ -80,11 +81,19 @@ ReferenceName inDict(PyObject* dict, PyObject* to) {
     return {Edge::Item};
   }
   PyObject *key, *value;
+  PyObject* last_choice = nullptr; // a name that IPython gave: the user's own says more
   Py_ssize_t position = 0;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    if (value == to) {
+    if (value != to) {
+      continue;
+    }
+    if (!isResultName(key)) {
       return {Edge::Item, nameOfKey(key)};
     }
+    last_choice = last_choice != nullptr ? last_choice : key;
+  }
+  if (last_choice != nullptr) {
+    return {Edge::Item, nameOfKey(last_choice)};
   }
   position = 0;
   while (PyDict_Next(dict, &position, &key, &value)) {

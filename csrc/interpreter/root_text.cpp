@@ -27,6 +27,12 @@ HolderRoot HolderChain::describeRoot(const HeapWalk::Root& root, const std::vect
   }
   switch (root.kind) {
     case RootKind::ModuleGlobals:
+      if (first && (first->edge == kNotebookOutput || first->edge == kLastException)) {
+        out.kind = first->edge;
+        out.name = first->name;
+        out.text = out.kind + " " + out.name;
+        return out;
+      }
       out.kind = "module global";
       out.module = moduleTitle(root.module_name, walk_.objectAt(root.node));
       out.name = first ? first->name : "";

@@ -82,9 +82,18 @@ CASES = {
         container=Container("list", 9, None),
     ),
     "notebook-history": held(
-        Link(edge="module global", name="Out", type="dict, 9 items"),
-        Link(edge="item", type="Tensor, [8] float32"),
+        Link(edge="notebook output", name="Out", type="dict, 9 items"),
+        Link(edge="item", name="5", type="Tensor, [8] float32"),
         container=Container("dict", 9, None),
+        root="notebook output Out",
+        root_kind="notebook output",
+    ),
+    "last-exception": held(
+        Link(edge="last exception", name="sys.last_value", type="ValueError"),
+        Link(edge="traceback", type="frame, train"),
+        Link(edge="local", name="batch", type="Tensor, [8] float32"),
+        root="last exception sys.last_value",
+        root_kind="last exception",
     ),
     "optimizer-keeps-parameters": held(
         kept("SGD"),
@@ -178,7 +187,7 @@ def test_each_holder_gets_its_cause_and_no_other(slug: str) -> None:
 
 NEAR = {
     "notebook-history": held(
-        Link(edge="module global", name="outputs", type="dict, 9 items"),
+        Link(edge="module global", name="Out", type="dict, 9 items"),
         Link(edge="item", type="Tensor, [8] float32"),
         container=Container("dict", 9, None),
     ),
