@@ -19,7 +19,7 @@ ReferenceName HolderChain::nameOf(NodeId from, NodeId to) const {
     }
   }
   auto name = owner && child ? nameReference(owner, child) : ReferenceName{};
-  if (name.edge == Edge::Unknown && owner != nullptr && owner == walk_.sessionOutputs()) {
+  if (owner != nullptr && owner == walk_.sessionOutputs() && name.edge != Edge::Item) {
     return {Edge::Item}; // no longer in Out, but still one of the last results
   }
   return name;

@@ -23,6 +23,7 @@ from leakguard.holders import HolderSearch
 from leakguard.live_memory import take_snapshot
 from leakguard.memory_advice import backward_advice
 from leakguard.memory_snapshot import Snapshot
+from leakguard.phase_times import PhaseTimes
 from leakguard.recorder import LiveTeller, Recorder, Teller, command_line
 from leakguard.recording import MOST_SITES, Recording
 from leakguard.regrown import is_regrown
@@ -76,7 +77,8 @@ class Engine:
         self._resting = False
         self._seeking = False
         self._tellers: list[Teller] = []
-        self._steps = StepFinder(self._mark, self.restart, guarded)
+        self._phases = PhaseTimes(lambda: (step for _, step, _, _ in self._watch.rows()))
+        self._steps = StepFinder(self._mark, self.restart, guarded, self._phases)
         self._attachment = Attachment(user_code, operators=operators)
         self._cuda_step_ended = self._attachment.cuda.step_ended if torch.version.cuda else None
         self._follow_forward = guarded(self._meet_roots)
@@ -203,7 +205,7 @@ class Engine:
 
     def table(self) -> StepTable:
         """The steps so far, one by one."""
-        table = step_table(self._watch, self._step_counts())
+        table = step_table(self._watch, self._step_counts(), self._phases)
         return self._attachment.cuda.reserved.filled_in(table, self._watch.base)
 
     def snapshot(self) -> Snapshot:
@@ -236,6 +238,7 @@ class Engine:
             return
         elapsed = time.perf_counter() - self._began
         asked = self._watch.mark(elapsed)
+        self._phases.step_ended(self._watch.steps - 1)
         if self._cuda_step_ended is not None:
             self._cuda_step_ended(self._watch.steps - 1)
         if asked & core.UNKNOWN_MODULES and self._seek_modules:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from leakguard._native import core
+from leakguard.phase_times import PhaseTimes
 from leakguard.report import Steps
 from leakguard.sites import site_of
 from leakguard.step_table import SiteChange, StepDiff, StepRow, StepTable
@@ -19,12 +20,16 @@ Mark = tuple[int, int, float, tuple[tuple[str, int, int, int, int], ...]]
 
 class RowMaker:
     """Rows out of the marks of a watch, which come in order and perhaps in portions. Marks before `base` make none, but
-    a row's change and time count from them."""
+    a row's change and time count from them. `phases` gives the seconds of backward passes and optimizers between the
+    ends of two steps."""
 
-    def __init__(self, base: int) -> None:
+    def __init__(
+        self, base: int, phases: Callable[[int, int], tuple[float, float] | None] = lambda before, last: None
+    ) -> None:
         self.next = 0
         """The ledger's number of the first step that has made no row yet."""
         self._base = base
+        self._phases = phases
         self._before: dict[str, int] = {}
         self._clock: float | None = None
 
@@ -36,6 +41,7 @@ class RowMaker:
         base, before = self._base, self._before
         for first, step, seconds, devices in marks:
             if step >= base:
+                backward, optimizer = self._phases(self.next - 1, step) or (None, None)
                 for device, allocated, trough, peak, consumed in devices:
                     rows.append(
                         StepRow(
@@ -49,6 +55,8 @@ class RowMaker:
                             survivors=survivors.get((device, step), 0),
                             change=allocated - before[device] if device in before else None,
                             seconds=None if self._clock is None else seconds - self._clock,
+                            backward_seconds=backward,
+                            optimizer_seconds=optimizer,
                         )
                     )
             before.update({device: allocated for device, allocated, *_ in devices})
@@ -57,12 +65,12 @@ class RowMaker:
         return rows
 
 
-def step_table(watch: core.Watch, steps: Steps) -> StepTable:
+def step_table(watch: core.Watch, steps: Steps, phases: PhaseTimes) -> StepTable:
     """What the steps of `watch` that count have done, each with what of it is alive now."""
     marks = watch.rows()
     ends = [marks[0][0] - 1, *(step for _, step, _, _ in marks)] if marks else []  # what is older is nobody's
     rows: dict[str, list[StepRow]] = {}
-    for row in RowMaker(watch.base).rows(marks, survivors_of(ends)):
+    for row in RowMaker(watch.base, phases.between).rows(marks, survivors_of(ends)):
         rows.setdefault(row.device, []).append(row)
     return StepTable(steps=steps, rows=tuple(row for of_device in rows.values() for row in of_device))
 

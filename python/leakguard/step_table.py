@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,9 @@ class StepRow:
 
     `trough` and `peak` are the least and the most that was alive at once, `allocated` what was alive at the end,
     `consumed` what was born, and `survivors` what of it is alive still. `change` is None where the end of the step
-    before is not known; `seconds` is for all the steps of the row. `reserved` is what the allocator held of the
-    device at the end, `found` what of the survivors was born where a finding says; None where that is not known.
+    before is not known. `seconds` is for all the steps of the row, `backward_seconds` and `optimizer_seconds` for what
+    backward passes and optimizers of them held up the host. `reserved` is what the allocator held of the device at the
+    end, `found` what of the survivors was born where a finding says; None where that is not known.
     """
 
     first_step: int
@@ -41,6 +42,8 @@ class StepRow:
     seconds: float | None = None
     reserved: int | None = None
     found: int | None = None
+    backward_seconds: float | None = None
+    optimizer_seconds: float | None = None
 
     @property
     def steps(self) -> int:
@@ -159,7 +162,6 @@ def _thinned(rows: tuple[StepRow, ...], most: int) -> list[StepRow]:
 
 def _merged(rows: tuple[StepRow, ...]) -> StepRow:
     changes = [row.change for row in rows]
-    seconds = [row.seconds for row in rows if row.seconds is not None]
     return StepRow(
         first_step=rows[0].first_step,
         last_step=rows[-1].last_step,
@@ -170,7 +172,14 @@ def _merged(rows: tuple[StepRow, ...]) -> StepRow:
         consumed=sum(row.consumed for row in rows),
         survivors=sum(row.survivors for row in rows),
         change=None if changes[0] is None else sum(change or 0 for change in changes),
-        seconds=sum(seconds) if len(seconds) == len(rows) else None,
+        seconds=_sum(row.seconds for row in rows),
         reserved=rows[-1].reserved,
         found=None if rows[0].found is None else sum(row.found or 0 for row in rows),
+        backward_seconds=_sum(row.backward_seconds for row in rows),
+        optimizer_seconds=_sum(row.optimizer_seconds for row in rows),
     )
+
+
+def _sum(parts: Iterable[float | None]) -> float | None:
+    known = list(parts)
+    return None if None in known else sum(part or 0.0 for part in known)

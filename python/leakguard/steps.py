@@ -14,17 +14,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from leakguard.loop_habits import CodeLine, calling_line
 from leakguard.memory_advice import BackwardCalls
 from leakguard.optimizer_cycle import OptimizerCycle
+from leakguard.phase_times import PhaseTimes
 
 __all__ = ["Source", "StepFinder"]
 
@@ -51,12 +53,16 @@ class StepFinder:
         mark: Callable[[], None],
         rebase: Callable[[], None],
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        phases: PhaseTimes,
     ) -> None:
         self.source: Source | None = None
         self._follow_backward = True  # False as soon as there is something better
         self._mark = mark
         self._rebase = rebase
         self._guarded = guarded
+        self._phases = phases
+        self._in_backward = False
+        self._optimizer_began = 0.0
         self._cycle = OptimizerCycle()
         self._optimizer_events = 0
         self._backward_calls = self._retained = 0
@@ -67,6 +73,7 @@ class StepFinder:
 
     def install(self) -> None:
         """Begins to look for steps."""
+        self._undo.append(register_optimizer_step_pre_hook(Hook(self._optimizer_begins)).remove)
         handle = register_optimizer_step_post_hook(Hook(self._guarded(self._optimizer_stepped)))
         self._undo.append(handle.remove)
         self._wrap(torch.autograd, "backward", self._wrap_backward)
@@ -125,7 +132,13 @@ class StepFinder:
         if line is not None and len(self._backward_lines) < MOST_LINES:
             self._backward_lines[line] += 1
 
+    def _optimizer_begins(self, *_: Any) -> None:
+        self._optimizer_began = time.perf_counter()
+
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._optimizer_began:
+            self._phases.optimizer += time.perf_counter() - self._optimizer_began
+            self._optimizer_began = 0.0
         self._optimizer_events += 1
         if self._cycle.ends_step(optimizer):
             self._ended("optimizer")
@@ -146,6 +159,18 @@ class StepFinder:
         ended = self._guarded(lambda: self._ended("backward"))
         look = self._guarded(self._look_at_caller)
 
+        def timed(*args: Any, **kwargs: Any) -> None:
+            if self._in_backward:  # one inside another, or in another thread at the same time
+                original(*args, **kwargs)
+                return
+            self._in_backward = True
+            began = time.perf_counter()
+            try:
+                original(*args, **kwargs)
+            finally:
+                self._phases.backward += time.perf_counter() - began
+                self._in_backward = False
+
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> None:
             self._backward_calls += 1
@@ -156,12 +181,12 @@ class StepFinder:
             ):
                 self._retained += 1
             if not self._follow_backward:
-                original(*args, **kwargs)
+                timed(*args, **kwargs)
                 return
             depth = getattr(self._depth, "value", 0)
             self._depth.value = depth + 1
             try:
-                original(*args, **kwargs)
+                timed(*args, **kwargs)
             finally:
                 self._depth.value = depth
             if depth == 0 and self._undo:

@@ -33,6 +33,8 @@ def row(step: int, device: str = "cuda:0", survivors: int = 3 * MIB // 2) -> Ste
         seconds=0.0123 if step > 1 else None,
         found=0 if device == "cpu" else survivors // 2,
         reserved=None if device == "cpu" else (70 + step // 8 * 8) * MIB,
+        backward_seconds=0.0045 if step > 1 else None,
+        optimizer_seconds=0.00078 if step > 1 else None,
     )
 
 

@@ -180,3 +180,52 @@ def test_no_cell_failed(cells: Run, number: int) -> None:
     assert [
         output.output_type for output in cells.nb.cells[number].outputs if output.output_type == "error"
     ] == []
+
+
+REPORT, OWNERS, RESET, QUIET, LEFT = 16, 18, 20, 21, 22
+HISTORY_MORE = {
+    "failing": "def fail():\n    inside = torch.randn(5000)\n    raise ValueError('x')\nfail()",
+    "owners": "guard.owners()",
+    "why": "import gc\n"
+    "def ask():\n"
+    "    (found,) = (t for t in gc.get_objects() if type(t) is torch.Tensor and t.shape == (5000,))\n"
+    "    print(guard.why(found))\n"
+    "ask()",
+    "next exception": "1/0",
+    "owners after it": "gc.collect()\nguard.owners()",
+}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run("notebook_output_history", list(HISTORY_MORE.values()), tmp_path_factory.mktemp("history"))
+
+
+def test_output_history_is_one_holder_of_its_own_name(history: Run) -> None:
+    text = history.text(REPORT)
+    assert text.startswith("LEAK  cpu grows 33.0 KiB a step, steadily since step 3 (10 of 14 steps)")
+    why = "notebook output Out (dict, 14 items) keeps every step's result and its autograd graph"
+    assert f"why {why} next end the cell with a semicolon" in " ".join(text.split())
+    assert re.search(r"held by    ┬ notebook output Out +dict, 14 items\n +├ item ", text)
+    assert re.search(r"^frees      \d+ KiB if Out lets go", text, re.MULTILINE)
+    assert "cause notebook-history" in text
+    assert "born at    In [15], line 1 in <module>   model(images)   module 2   in forward" in text
+    assert "notebook output Out (dict, 15 items)" in history.text(OWNERS)
+
+
+def test_cleared_history_lets_go(history: Run) -> None:
+    """All but the last three: the report and two tensors."""
+    before, after = (re.search(r"([\d.]+) KiB +(\d+) blocks cpu", history.text(cell)) for cell in (OWNERS, LEFT))
+    assert before is not None and after is not None
+    assert (int(before[2]), int(after[2])) == (28, 4)
+
+
+def test_last_exception_is_a_holder_of_its_own_name(history: Run) -> None:
+    owners, why, after = (history.text(23 + number) for number in (1, 2, 4))
+    (line,) = re.findall(r"19\.5 KiB 1 block cpu (local inside .*? sys\.last_\w+)", " ".join(owners.split()))
+    assert line.startswith("local inside (Tensor, [5000] float32), reached from last exception sys.last_")
+    assert "4 blocks cpu notebook output Out (dict, " in " ".join(owners.split())
+    assert "born at    In [21], line 2 in fail   torch.randn(5000)" in why
+    assert re.search(r"held by    ┬ last exception sys\.last_\w+ +", why)
+    assert re.search(r"[├╰] local inside +Tensor, \[5000\] float32 +In \[21\], line 2", why)
+    assert "19.5 KiB" not in after

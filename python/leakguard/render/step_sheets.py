@@ -16,6 +16,7 @@ MOST_ROWS = 16
 """Rows of a device that are shown: with its frame they fit a terminal of 24 lines."""
 
 STEP_COLUMNS = ("step", "trough", "peak", "at end", "consumed", "survivors", "change", "time")
+PHASE_COLUMNS = ("backward", "optimizer")
 CHANGE_COLUMNS = ("change", "blocks", "survivors", "alive")
 SITES_SHOWN = 12
 
@@ -27,12 +28,13 @@ def table_sheets(table: StepTable) -> tuple[Sheet, ...]:
         counted = plural(table.steps.count, "step")
         return (Sheet("steps", note=f"{counted} so far: a row appears when the first one ends"),)
     thinned = table.thinned(MOST_ROWS)
+    phases = any(row.backward_seconds or row.optimizer_seconds for row in thinned.rows)
     return tuple(
         Sheet(
             f"{words(device)}, {plural(table.steps.count, 'step')}{source}",
-            STEP_COLUMNS,
-            tuple(_cells(row) for row in thinned.of(device)),
-            spare=("at end", "time", "trough", "consumed"),
+            (*STEP_COLUMNS, *PHASE_COLUMNS) if phases else STEP_COLUMNS,
+            tuple((*_cells(row), *(_phases(row) if phases else ())) for row in thinned.of(device)),
+            spare=(*(PHASE_COLUMNS if phases else ()), "at end", "time", "trough", "consumed"),
         )
         for device in thinned.devices
     )
@@ -108,5 +110,13 @@ def _cells(row: StepRow) -> tuple[str, ...]:
         format_bytes(row.consumed),
         format_bytes(row.survivors),
         changed_bytes(row.change),
-        "-" if row.seconds is None else format_duration(row.seconds / row.steps),
+        _pace(row.seconds, row.steps),
     )
+
+
+def _phases(row: StepRow) -> tuple[str, ...]:
+    return tuple(_pace(seconds, row.steps) for seconds in (row.backward_seconds, row.optimizer_seconds))
+
+
+def _pace(seconds: float | None, steps: int) -> str:
+    return "-" if seconds is None else format_duration(seconds / steps)
