@@ -32,6 +32,11 @@ class WithoutResults final : public EdgeSink {
   EdgeSink& sink_;
 };
 
+PyObject* attributeOf(PyObject* object, const char* name) {
+  PyObject* attributes = lg_existing_dict(object);
+  return attributes != nullptr ? lookUp(attributes, name) : lg_inline_attribute(object, name);
+}
+
 } // namespace
 
 bool isResultName(PyObject* key) noexcept {
@@ -77,8 +82,7 @@ void NotebookHistory::find() {
   while (PyDict_Next(outputs, &position, &key, &value)) {
     results_.insert(value);
   }
-  PyObject* shell = PyMethod_GET_SELF(get_shell);
-  PyObject* hidden = lookUp(lg_existing_dict(shell), "user_ns_hidden");
+  PyObject* hidden = attributeOf(PyMethod_GET_SELF(get_shell), "user_ns_hidden");
   if (hidden != nullptr && PyDict_CheckExact(hidden)) {
     hidden_ = hidden;
     position = 0;
@@ -94,7 +98,7 @@ void NotebookHistory::find() {
     PyObject* attributes = lg_existing_dict(hook);
     hook_ = attributes != nullptr ? attributes : hook;
     for (const char* name : {"_", "__", "___"}) {
-      value = attributes != nullptr ? lookUp(attributes, name) : lg_inline_attribute(hook, name);
+      value = attributeOf(hook, name);
       if (value != nullptr && results_.contains(value)) {
         in_hook_[value]++;
       }

@@ -208,11 +208,13 @@ class Engine:
         table = step_table(self._watch, self._step_counts(), self._phases)
         return self._attachment.cuda.reserved.filled_in(table, self._watch.base)
 
-    def snapshot(self) -> Snapshot:
-        """What is alive now."""
+    def snapshot(self, *, holders: bool = False) -> Snapshot:
+        """What is alive now; with `holders`, also who holds it and in what shape."""
         cuda = self._attachment.cuda
         categories = Categories(self._modules, cuda.residents())
-        return take_snapshot(self.step_count, self._devices(), self.peaks(), cuda, categories)
+        return take_snapshot(
+            self.step_count, self._devices(), self.peaks(), cuda, categories, holders=holders
+        )
 
     def sample_step(self) -> None:
         """The next step that begins is seen from inside."""

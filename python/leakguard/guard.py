@@ -262,10 +262,13 @@ class Guard:
         followers.append(follower)
         return functools.partial(followers.remove, follower)
 
-    def snapshot(self) -> Snapshot:
-        """What memory is in use now: the allocators' own figures, and what made the live blocks. Two of them are
-        compared by `earlier.diff(later)`. After `stop()` it is empty."""
-        return Snapshot(step=self.step_count) if self._engine is None else self._engine.snapshot()
+    def snapshot(self, *, holders: bool = False) -> Snapshot:
+        """What memory is in use now: the allocators' own figures, and what made the live blocks; with `holders`, for
+        one more walk over the Python heap, also who holds them and in what shape. Two snapshots are compared by
+        `earlier.diff(later)`. After `stop()` it is empty."""
+        if self._engine is None:
+            return Snapshot(step=self.step_count)
+        return self._engine.snapshot(holders=holders)
 
     def recording(self) -> Recording:
         """All that is known so far as one value: report, steps, memory in use, the lines of source that findings name.

@@ -61,8 +61,8 @@ class LiveGroup:
     `optimizer_state`, `activation`, `input`, `autograd_detail`, `temporary` or `unknown`.
 
     `pending` ones are given back already, but a stream still uses them; those in a `private_pool` belong to a captured
-    graph or a MemPool. `keys` are each block's address, birth and bytes, by which two snapshots of one process are
-    compared."""
+    graph or a MemPool. `holder` and `shape` are known where they were asked for. `keys` are each block's address, birth
+    and bytes, by which two snapshots of one process are compared."""
 
     device: str
     place: Place
@@ -70,6 +70,8 @@ class LiveGroup:
     requested_bytes: int
     pending: bool = False
     private_pool: bool = False
+    holder: str | None = None
+    shape: str | None = None
     keys: tuple[tuple[int, ...], ...]
 
     @property

@@ -7,6 +7,7 @@ garbage collection.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from leakguard.report import Example
 from leakguard.sites import site_of
 from leakguard.wording import holder_phrase
 
-__all__ = ["owners", "why"]
+__all__ = ["held_by_address", "owners", "phrase_of", "why"]
 
 MOST_OWNERS = 8
 """Owners named for one tensor."""
@@ -61,21 +62,31 @@ def why(tensor: torch.Tensor, first_step: int | None) -> Why:
 def owners() -> Owners:
     """The live blocks that were born under watch, by who holds them: the 2 000 largest of them; how many are left out
     is said in the table."""
-    blocks = sorted(core.blocks(), key=lambda block: -block[1])
-    asked, left_out = blocks[:MOST_BLOCKS], max(0, len(blocks) - MOST_BLOCKS)
+    blocks = core.blocks()
+    held = held_by_address(blocks)
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    if asked:
-        addresses = [block[0] for block in asked]
-        found = core.find_holders(addresses, list(range(len(addresses))), own_frames(), 1)
-        for block, suspect in zip(asked, found["suspects"], strict=True):
-            total = sums[block[2], _phrase(held_of(suspect, 0))]
+    for block in blocks:
+        if block[0] in held:
+            total = sums[block[2], phrase_of(held[block[0]])]
             total[0] += block[1]
             total[1] += 1
     rows = [
         Owner(device=device, holder=holder, bytes=size, blocks=count)
         for (device, holder), (size, count) in sums.items()
     ]
+    left_out = len(blocks) - sum(row.blocks for row in rows)
     return Owners(tuple(sorted(rows, key=lambda row: (-row.bytes, row.holder))), left_out)
+
+
+def held_by_address(blocks: Iterable[tuple[Any, ...]]) -> dict[int, Held]:
+    """Who holds the largest of these blocks of the ledger, MOST_BLOCKS at most. One walk."""
+    addresses = [block[0] for block in sorted(blocks, key=lambda block: -block[1])[:MOST_BLOCKS]]
+    if not addresses:
+        return {}
+    found = core.find_holders(addresses, list(range(len(addresses))), own_frames(), 1)
+    return {
+        address: held_of(suspect, 0) for address, suspect in zip(addresses, found["suspects"], strict=True)
+    }
 
 
 def _storage(tensor: torch.Tensor) -> tuple[int, int]:
@@ -108,7 +119,8 @@ def _block_at(address: int) -> tuple[Any, ...] | None:
     return next((block for block in core.blocks() if block[0] == address), None)
 
 
-def _phrase(held: Held) -> str:
+def phrase_of(held: Held) -> str:
+    """The holder in a few words."""
     if held.status == "garbage":
         return "garbage that waits for the collector" if held.collectable else "garbage that stays"
     if not held.links:

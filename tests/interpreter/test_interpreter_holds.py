@@ -93,8 +93,8 @@ def test_last_exception_of_an_interactive_session(monkeypatch: pytest.MonkeyPatc
     except ValueError as error:
         monkeypatch.setattr(sys, "last_value", error, raising=False)
     answer = ask(addresses[0])
-    assert answer["root"] == "module global sys.last_value"
-    assert links(answer)[0] == ("module global", "last_value", "ValueError")
+    assert answer["root"] == "last exception sys.last_value"
+    assert links(answer)[0] == ("last exception", "sys.last_value", "ValueError")
 
 
 def test_context_variable() -> None:

@@ -1,4 +1,4 @@
-"""Objects held by an interactive session: the results of its cells, and the exception that was reported last."""
+"""Objects held by the output history of an interactive session."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     yield shell
     for name in set(names) - before:
         del names[name]
-    for name in ("last_value", "last_traceback", "last_type"):
-        if hasattr(sys, name):
-            delattr(sys, name)
 
 
 def show(shell: Shell, number: int, result: object) -> int:
@@ -49,8 +46,8 @@ def show(shell: Shell, number: int, result: object) -> int:
 
 def test_result_is_in_out_whatever_else_it_is_called(session: Shell) -> None:
     first, second = (show(session, number, Suspect()) for number in (5, 7))
-    assert chain(first) == [OUT, ("item", "5", "Suspect")]
-    assert chain(second) == [OUT, ("item", "7", "Suspect")]
+    assert chain(first) == [OUT, ("item", None, "Suspect")]
+    assert chain(second) == [OUT, ("item", None, "Suspect")]
     answer = ask(second)
     assert answer["root"] == "notebook output Out"
     assert answer["root_parts"]["kind"] == "notebook output"
@@ -59,7 +56,7 @@ def test_result_is_in_out_whatever_else_it_is_called(session: Shell) -> None:
 
 def test_it_is_the_only_holder(session: Shell) -> None:
     answer = ask(show(session, 5, Suspect()), most_owners=4)
-    assert links(answer) == [OUT, ("item", "5", "Suspect")]
+    assert links(answer) == [OUT, ("item", None, "Suspect")]
     assert answer["other_owners"] == []
 
 
@@ -76,41 +73,25 @@ def test_last_result_when_out_has_been_cleared(session: Shell) -> None:
     names = sys.modules["__main__"].__dict__
     names["_oh"].clear()
     names["_"] = ""
-    del names["_5"], session.user_ns_hidden["_5"]
+    del names["_5"], session.user_ns_hidden["_5"], names
     assert chain(address) == [OUT, ("item", None, "Suspect")]
 
 
 def test_an_underscore_of_the_programs_own(session: Shell) -> None:
     names = sys.modules["__main__"].__dict__
-    names["_"] = Suspect()
-    assert chain(id(names["_"])) == [("module global", "_", "Suspect")]
+    own = Suspect()
+    address = id(own)
+    names["_"] = own
+    del own, names
+    assert chain(address) == [("module global", "_", "Suspect")]
 
 
 def test_without_a_session_out_is_a_name_like_any_other() -> None:
     names = sys.modules["__main__"].__dict__
-    names["Out"] = {5: Suspect()}
-    try:
-        assert chain(id(names["Out"][5])) == [("module global", "Out", "dict"), ("item", "5", "Suspect")]
-    finally:
-        del names["Out"]
-
-
-def test_exception_that_was_reported_last(session: Shell) -> None:
-    addresses = []
-
-    def fail() -> None:
-        inside = Suspect()
-        addresses.append(id(inside))
-        raise ValueError("x")
-
-    try:
-        fail()
-    except ValueError as error:
-        sys.last_value = error
-    answer = ask(addresses[0])
-    assert links(answer) == [
-        ("last exception", "sys.last_value", "ValueError"),
-        ("traceback", None, "frame"),
-        ("local", "inside", "Suspect"),
-    ]
-    assert answer["root"] == "last exception sys.last_value"
+    own = Suspect()
+    address = id(own)
+    names["Out"] = {5: own}
+    del own, names
+    found = chain(address)
+    del sys.modules["__main__"].__dict__["Out"]
+    assert found == [("module global", "Out", "dict"), ("item", None, "Suspect")]

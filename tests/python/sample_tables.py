@@ -33,8 +33,6 @@ def row(step: int, device: str = "cuda:0", survivors: int = 3 * MIB // 2) -> Ste
         seconds=0.0123 if step > 1 else None,
         found=0 if device == "cpu" else survivors // 2,
         reserved=None if device == "cpu" else (70 + step // 8 * 8) * MIB,
-        backward_seconds=0.0045 if step > 1 else None,
-        optimizer_seconds=0.00078 if step > 1 else None,
     )
 
 
@@ -101,7 +99,13 @@ SNAPSHOT = Snapshot(
         DeviceMemory(device="cpu", counters=(Counter(name="requested", current=0, peak=0),)),
     ),
     groups=(
-        alive(FORWARD.place, [3 * MIB // 2] * 38, category="activation"),
+        alive(
+            FORWARD.place,
+            [3 * MIB // 2] * 38,
+            category="activation",
+            holder="module global train.history (list, 38 items)",
+            shape="[64, 6144] float32",
+        ),
         alive(Place(file=TRAIN, line=12, function="load"), [MIB], 100, private_pool=True),
         alive(
             Place(file=TRAIN, line=12, function="load"), [MIB], 200, category="optimizer_state", pending=True
@@ -197,7 +201,13 @@ TABLES = {
     "stats": stats_of(WHOLE),
     "stats of a report": stats_of(Recording(report=REPORTS["several"])),
     "torch snapshot": TORCH_SNAPSHOT,
-    "steps": TABLE,
+    "steps": StepTable(
+        steps=STEPS,
+        rows=tuple(
+            replace(one, backward_seconds=0.0045, optimizer_seconds=0.00078) if one.seconds else one
+            for one in TABLE.rows
+        ),
+    ),
     "no steps": StepTable(steps=Steps()),
     "diff": StepDiff(from_step=20, to_step=40, sites=(FORWARD, GONE)),
     "no diff": StepDiff(from_step=20, to_step=20),

@@ -76,6 +76,7 @@ MORE = {
     "watched already": f"%%leakguard\n{TRAIN.replace('14', '3')}",
     "inner cell": f"%leakguard\nget_ipython().run_cell('print(1 + 1)')\n{TRAIN}",
     "frame": "def train():\n    mine = torch.randn(1000)\n    print(later.why(mine))\n    return 5\ntrain()",
+    "await": f"%%leakguard\nimport asyncio\nawait asyncio.sleep(0)\n{TRAIN}",
     "unload": "later.stop()\n%unload_ext leakguard\n%leakguard",
 }
 
@@ -94,7 +95,9 @@ def test_leaking_cell(cells: Run) -> None:
     assert text.startswith("LEAK  cpu grows 33.0 KiB a step, steadily since step ")
     why = "module global validation (list, 40 items) keeps every step's result and its autograd graph"
     assert f"why {why} next" in " ".join(text.split())
-    assert "born at    In [2], line 7 in <module>   model(held_out)   module 2   in forward" in text
+    assert "born at In [2], line 7 in <module> model(held_out) module 2 activation in forward" in " ".join(
+        text.split()
+    )
     assert re.search(r"held by    ┬ module global validation +list, 40 items\n", text)
     assert "if validation lets go" in text
     assert "cause attached-in-container" in text
@@ -164,6 +167,10 @@ def test_a_cell_that_a_cell_runs_does_not_end_it(cells: Run) -> None:
     assert "31 steps on cpu" in cells.text(number("inner cell"))
 
 
+def test_a_cell_may_await(cells: Run) -> None:
+    assert "no call site kept more memory from step to step: 45 steps on cpu" in cells.text(number("await"))
+
+
 def test_lines_of_frames_are_those_of_their_cell(cells: Run) -> None:
     text = cells.text(number("frame"))
     assert "born at    In [11], line 2 in train   torch.randn(1000)" in text
@@ -209,13 +216,15 @@ def test_output_history_is_one_holder_of_its_own_name(history: Run) -> None:
     assert re.search(r"held by    ┬ notebook output Out +dict, 14 items\n +├ item ", text)
     assert re.search(r"^frees      \d+ KiB if Out lets go", text, re.MULTILINE)
     assert "cause notebook-history" in text
-    assert "born at    In [15], line 1 in <module>   model(images)   module 2   in forward" in text
+    assert "born at In [15], line 1 in <module> model(images) module 2 " in " ".join(text.split())
     assert "notebook output Out (dict, 15 items)" in history.text(OWNERS)
 
 
 def test_cleared_history_lets_go(history: Run) -> None:
     """All but the last three: the report and two tensors."""
-    before, after = (re.search(r"([\d.]+) KiB +(\d+) blocks cpu", history.text(cell)) for cell in (OWNERS, LEFT))
+    before, after = (
+        re.search(r"([\d.]+) KiB +(\d+) blocks cpu", history.text(cell)) for cell in (OWNERS, LEFT)
+    )
     assert before is not None and after is not None
     assert (int(before[2]), int(after[2])) == (28, 4)
 
@@ -227,5 +236,24 @@ def test_last_exception_is_a_holder_of_its_own_name(history: Run) -> None:
     assert "4 blocks cpu notebook output Out (dict, " in " ".join(owners.split())
     assert "born at    In [21], line 2 in fail   torch.randn(5000)" in why
     assert re.search(r"held by    ┬ last exception sys\.last_\w+ +", why)
-    assert re.search(r"[├╰] local inside +Tensor, \[5000\] float32 +In \[21\], line 2", why)
+    assert re.search(r"[├╰] local inside +Tensor, \[5000\] float32\s+In \[21\], line 2", why)
     assert "19.5 KiB" not in after
+
+
+def test_documentation_shows_what_the_examples_show(cells: Run, history: Run) -> None:
+    """But for the figures, and for the way to one of the tensors."""
+    page = (EXAMPLES.parent / "docs" / "notebooks.md").read_text()
+    blocks = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block, text in zip(blocks, (cells.text(LEAK), history.text(REPORT)), strict=True):
+        shown = [without_figures(line) for line in text.splitlines()]
+        lines = [
+            line for line in block.splitlines() if line.strip("…") and not line.startswith((" ", "frees"))
+        ]
+        assert len(lines) >= 6
+        for line in lines:
+            assert without_figures(line) in shown
+
+
+def without_figures(line: str) -> str:
+    return re.sub(r" *[\d.]+ ?([KM]iB|B|[mu]?s\b)? *", "#", line)

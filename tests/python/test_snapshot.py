@@ -100,3 +100,22 @@ def test_after_the_end_there_is_none() -> None:
     with leakguard.watch(on_exit="never") as guard:
         leakguard.step()
     assert guard.snapshot() == Snapshot(step=1)
+
+
+def test_holders_and_shapes_where_they_are_asked_for(guard: Guard) -> None:
+    kept = [torch.ones(1024) for _ in range(3)]
+    part = torch.ones(4, 512)[1]
+    assert all(group.holder is None and group.shape is None for group in guard.snapshot().groups)
+    snapshot = guard.snapshot(holders=True)
+    (ones,) = [group for group in snapshot.groups if group.place.expression == "torch.ones(1024)"]
+    assert ones.holder is not None
+    assert ones.holder.startswith("local 'kept' in test_holders_and_shapes_where_they_are_asked_for() at ")
+    assert ones.holder.endswith("(list, 3 items)")
+    assert (ones.shape, ones.blocks) == ("[1024] float32", 3)
+    (whole,) = [group for group in snapshot.groups if group.place.expression == "torch.ones(4, 512)"]
+    assert whole.holder is not None and whole.holder.startswith("local 'part' in ")
+    assert whole.shape is None
+    assert sum(group.bytes for group in snapshot.of("cpu")) == snapshot.devices[0].current("requested")
+    assert len(kept) + len(part) == 3 + 512
+    text = str(snapshot)
+    assert "cpu, alive by holder" in text and "cpu, alive by shape" in text

@@ -65,6 +65,18 @@ def memory_sheets(snapshot: Snapshot, folder: str | None, *, watched: bool = Tru
                 )
             )
         sheets.append(_shares(f"{device}, alive by phase", "phase", groups, lambda g: words(g.place.phase)))
+        if any(group.holder for group in groups):
+            sheets.append(
+                _shares(f"{device}, alive by shape", "shape", groups, lambda g: words(g.shape or "unknown"))
+            )
+            sheets.append(
+                _shares(
+                    f"{device}, alive by holder",
+                    "holder",
+                    groups,
+                    lambda g: words(g.holder or "not looked up"),
+                )
+            )
     return tuple(sheets) or (Sheet("memory", note="no device has been used yet"),)
 
 

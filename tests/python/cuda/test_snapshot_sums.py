@@ -51,3 +51,33 @@ def test_each_step_knows_what_was_reserved_at_its_end():
         assert len(set(reserved)) > 3
         assert all(row.reserved is None for row in guard.table().of("cpu"))
         assert guard.table().thinned(3).of("cuda:0")[-1].reserved == reserved[-1]
+
+
+def test_every_row_of_torchs_own_summary_is_in_it():
+    import leakguard
+    from leakguard.units import format_bytes
+
+    names = {
+        "allocated": ("Allocated memory", "allocated_bytes"),
+        "active": ("Active memory", "active_bytes"),
+        "requested": ("Requested memory", "requested_bytes"),
+        "reserved": ("GPU reserved memory", "reserved_bytes"),
+        "inactive split": ("Non-releasable memory", "inactive_split_bytes"),
+    }
+    with leakguard.watch(on_exit="never") as guard:
+        kept = [torch.ones(size, device="cuda") for size in (3, 1000, 700_000, 5_000_000)]
+        del kept[2]
+        summary, stats, snapshot = torch.cuda.memory_summary(0), torch.cuda.memory_stats(0), guard.snapshot()
+    (memory,) = [memory for memory in snapshot.devices if memory.device == "cuda:0"]
+    text = " ".join(str(snapshot).split())
+    for name, (title, key) in names.items():
+        assert title in summary
+        for pool, their_pool in {"all": "all", "large": "large_pool", "small": "small_pool"}.items():
+            (counter,) = [one for one in memory.counters if (one.name, one.pool) == (name, pool)]
+            ours = [counter.current, counter.peak, counter.total_allocated, counter.total_freed]
+            theirs = [
+                stats[f"{key}.{their_pool}.{figure}"] for figure in ("current", "peak", "allocated", "freed")
+            ]
+            assert ours == theirs, (name, pool)
+            label = name if pool == "all" else f"{pool} pool"
+            assert " ".join([label, *map(format_bytes, ours)]) in text, (name, pool)
