@@ -56,7 +56,7 @@ bool isResultName(PyObject* key) noexcept {
   return underscores || number;
 }
 
-NotebookHistory::Counts NotebookHistory::countIn(PyObject* dict) const {
+NotebookHistory::Counts NotebookHistory::resultsIn(PyObject* dict) const {
   Counts counts;
   PyObject *key, *value;
   Py_ssize_t position = 0;
@@ -92,8 +92,8 @@ void NotebookHistory::find() {
       }
     }
   }
-  in_names_ = countIn(names_);
-  in_hidden_ = countIn(hidden_);
+  in_names_ = resultsIn(names_);
+  in_hidden_ = resultsIn(hidden_);
   if (PyObject* hook = PySys_GetObject("displayhook"); hook != nullptr) {
     PyObject* attributes = lg_existing_dict(hook);
     hook_ = attributes != nullptr ? attributes : hook;

@@ -32,7 +32,7 @@ class NotebookHistory {
  private:
   using Counts = std::unordered_map<PyObject*, unsigned>; // how many references to an object are Out's
 
-  Counts countIn(PyObject* dict) const;
+  Counts resultsIn(PyObject* dict) const;
 
   PyObject* outputs_ = nullptr;
   PyObject* names_ = nullptr; // the globals of the cells
