@@ -218,15 +218,24 @@ class TestGeneratedCode:
         assert place.via.startswith("<string>:")
         assert "__init__" in place.via
 
-    @pytest.mark.parametrize("name", ["<ipython-input-3-0a1b2c3d4e5f>", "{folder}/ipykernel_77/123456.py"])
-    def test_notebook_cell(self, name: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("<ipython-input-3-0a1b2c3d4e5f>", "In [3]"),
+            (
+                "{folder}/ipykernel_77/123456.py",
+                "{folder}/ipykernel_77/123456.py",
+            ),  # no kernel is there to ask
+        ],
+    )
+    def test_notebook_cell(self, name: str, shown: str, tmp_path: Path) -> None:
         name = name.format(folder=tmp_path)
         source = "import torch\n\ndef forward(n):\n    return torch.zeros(n) * 2\n\nkept = forward(3)\n"
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
         namespace: dict[str, object] = {}
         exec(compile(source, name, "exec"), namespace)
         place = born(namespace["kept"]).place
-        assert (place.file, place.line) == (name, 4)
+        assert (place.file, place.line) == (shown.format(folder=tmp_path), 4)
         assert place.expression == "torch.zeros(n) * 2"
         assert place.function == "forward"
         assert place.via is None
@@ -237,7 +246,7 @@ class TestGeneratedCode:
             namespace: dict[str, object] = {"torch": torch}
             exec(compile(f"def f():\n{blank}    return torch.zeros(3)\nx = f()", name, "exec"), namespace)
             place = born(namespace["x"]).place
-            assert (place.file, place.line) == (name, 2 + len(blank))
+            assert (place.file, place.line) == (f"In [{number}]", 2 + len(blank))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
