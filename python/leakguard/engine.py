@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -15,8 +15,7 @@ from leakguard import live_files
 from leakguard._native import core
 from leakguard.attachment import Attachment
 from leakguard.categories import Categories
-from leakguard.cuda_memory import rounded
-from leakguard.diagnosis import Growing, Observation, diagnose
+from leakguard.diagnosis import Observation, diagnose
 from leakguard.found_survivors import found_filled_in
 from leakguard.graph_tails import GraphTails
 from leakguard.holders import HolderSearch
@@ -26,15 +25,14 @@ from leakguard.memory_snapshot import Snapshot
 from leakguard.phase_times import PhaseTimes
 from leakguard.recorder import LiveTeller, Recorder, Teller, command_line
 from leakguard.recording import MOST_SITES, Recording
-from leakguard.regrown import is_regrown
 from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
-from leakguard.sites import site_of
 from leakguard.sources import sources_of
 from leakguard.step_rows import step_diff, step_growth, step_table
 from leakguard.step_sample import StepSample
 from leakguard.step_sampler import StepSampler
 from leakguard.step_table import StepDiff, StepTable
 from leakguard.steps import StepFinder
+from leakguard.suspects import growing_sites
 from leakguard.training_advice import training_advice
 from leakguard.units import format_bytes
 from leakguard.watched_modules import WatchedModules
@@ -46,9 +44,6 @@ Spent = Callable[[], tuple[Sequence[str], float]]
 
 WARMUP = 4
 """Steps that tell nothing: the first two create what stays, what the last two made may still be in use."""
-
-RESIDENT_SAMPLES = 64
-"""Blocks of a call site that are compared with the libraries' workspaces."""
 
 
 class Engine:
@@ -270,12 +265,14 @@ class Engine:
         spent = seconds + core.allocator_seconds() - self._allocator_seconds
         dropped, unknown, replaced, _ = core.lost()
         trouble = self._attachment.trouble
-        growing, rounding = self._growing()
+        growing, rounding = growing_sites(
+            self._watch, self._holders, self._attachment.cuda, self._steps.backward_calls.mostly_retained
+        )
         calls = self._steps.backward_calls
         return Observation(
             steps=self._step_counts(),
             devices=tuple(self._usage(device, rounding.get(device, 0.0)) for device in self._devices()),
-            growing=growing,
+            growing=growing or self._tails.growing(),
             overhead=Overhead(
                 seconds=spent,
                 fraction=spent / elapsed if elapsed > 0 else 0.0,
@@ -312,71 +309,6 @@ class Engine:
 
     def _devices(self) -> list[str]:
         return list(dict.fromkeys([*self._attachment.cuda.devices(), *core.devices()]))
-
-    def _growing(self) -> tuple[tuple[Growing, ...], dict[str, float]]:
-        """What grows; and for each device the bytes a step that are set aside for it beyond what was requested."""
-        evidence = self._watch.evidence()
-        base = self._watch.base
-        set_aside = self._set_aside({group for group, *_ in evidence})
-        residents = self._resident_groups({group: blocks for group, _, _, _, blocks, *_ in evidence})
-        calls = self._steps.backward_calls
-        growing = []
-        rounding: dict[str, float] = {}
-        for group, first, last, birth_steps, blocks, size, blocks_per_step, bytes_per_step, _ in evidence:
-            site = site_of(group)
-            if site.private_pool:  # captured graphs keep their memory by design, and checkpoints replay it
-                continue
-            regrown = blocks_per_step == 0
-            if regrown and not is_regrown(site.place):  # a batch made larger by plan
-                continue
-            ratio = 1.0
-            if site.device.startswith("cuda"):
-                ratio = set_aside.get(group) or rounded(size, blocks) / max(size, 1)
-            rounding[site.device] = rounding.get(site.device, 0.0) + bytes_per_step * (ratio - 1)
-            growing.append(
-                Growing(
-                    site=site,
-                    first_step=first - base + 1,
-                    last_step=last - base + 1,
-                    birth_steps=birth_steps,
-                    blocks=blocks,
-                    bytes=round(size * ratio),
-                    blocks_per_step=blocks_per_step,
-                    bytes_per_step=bytes_per_step * ratio,
-                    held=self._holders.held(group),
-                    resident=residents.get(group),
-                    retained=calls.mostly_retained,
-                    regrown=regrown,
-                )
-            )
-        return tuple(growing) or self._tails.growing(), rounding
-
-    def _set_aside(self, groups: set[int]) -> dict[int, float]:
-        """For each group with live CUDA blocks: bytes that the allocator set aside to bytes requested."""
-        sizes = self._attachment.cuda.block_sizes() if groups else {}
-        sums: dict[int, list[int]] = {}
-        for address, requested, device, _, group, *_ in core.blocks() if sizes else ():
-            if group in groups and (device, address) in sizes:
-                requested_sum, size_sum = sums.setdefault(group, [0, 0])
-                sums[group] = [requested_sum + requested, size_sum + sizes[device, address]]
-        return {group: size / max(requested, 1) for group, (requested, size) in sums.items()}
-
-    def _resident_groups(self, blocks: Mapping[int, int]) -> dict[int, str]:
-        """Groups of which every sampled block is a library's workspace. `blocks` has how many blocks each group's
-        evidence is of: where most have died since, those left over do not speak for them."""
-        residents = self._attachment.cuda.residents() if blocks else {}
-        if not residents:
-            return {}
-        names: dict[int, list[str | None]] = {}
-        for group, address, _ in core.sample_blocks(sorted(blocks), RESIDENT_SAMPLES):
-            names.setdefault(group, []).append(residents.get(address))
-        return {
-            group: name
-            for group, found in names.items()
-            if len(set(found)) == 1
-            and len(found) >= min(RESIDENT_SAMPLES, blocks[group])
-            and (name := found[0]) is not None
-        }
 
     def _usage(self, device: str, rounding: float) -> DeviceUsage:
         rows = [

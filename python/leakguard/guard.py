@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from leakguard import caller, report_file
 from leakguard.capture_file import check_writable, is_capture_name
 from leakguard.memory_snapshot import Snapshot
+from leakguard.protection import Protection
 from leakguard.recording import Recording
 from leakguard.report import Report, ReportError, Steps, not_begun, not_made, unwatched
 from leakguard.step_table import StepDiff, StepTable
@@ -132,8 +133,7 @@ class Guard:
         self._on_exit = on_exit
         self._inert = inert
         self._engine: Engine | None = None
-        self._failures: list[str] = []
-        self._seconds = 0.0
+        self._protection = Protection()
         self._began = time.time()
         self._process = os.getpid()
         self._last: Report | None = None
@@ -167,7 +167,9 @@ class Guard:
             from leakguard.engine import Engine
 
             self._engine = Engine(modules, user_code, self.guarded, seek_modules, operators=detail == "ops")
-            self.guarded(self._engine.begin_telling)(self._capture, self._live, self._tell, self._spent)
+            self.guarded(self._engine.begin_telling)(
+                self._capture, self._live, self._protection.tell, self._protection.spent
+            )
         except BaseException:
             self.active = False
             atexit.unregister(self._at_exit)
@@ -179,7 +181,7 @@ class Guard:
             if self.active and not self.is_forked:
                 self.attach((), user_code, detail)
         except Exception as error:
-            self.failed(error)
+            self._protection.failed(error)
 
     def add(self, *modules: torch.nn.Module) -> None:
         """More root modules. Raises TypeError for an object that is none."""
@@ -222,8 +224,7 @@ class Guard:
         if self._engine is None or not self.active or current() is not None:
             return False
         self._engine.renew()
-        self._failures.clear()
-        self._seconds = 0.0
+        self._protection.clear()
         _current = self
         return True
 
@@ -235,14 +236,14 @@ class Guard:
         if self._last is not None:
             return self._last
         if self._engine is None:
-            return not_begun(self._failures)
+            return not_begun(self._protection.failures)
         try:
-            return self._engine.report(self._failures, self._seconds)
+            return self._engine.report(*self._protection.spent())
         except MemoryError:  # the caller may be able to make room
             raise
         except Exception as error:
-            self.failed(error)
-        return not_made(self._failures)
+            self._protection.failed(error)
+        return not_made(self._protection.failures)
 
     def table(self) -> StepTable:
         """One row a step, or for several steps of a long run, as it is now; after `stop()` as it was then. Print
@@ -279,7 +280,7 @@ class Guard:
             try:
                 recording = self._engine.recording(report)
             except Exception as error:
-                self.failed(error)
+                self._protection.failed(error)
         return replace(recording, began=self._began)
 
     def sample_step(self) -> None:
@@ -343,7 +344,7 @@ class Guard:
                 if self._save is not None:
                     self._last.save(self._save)
         except (ReportError, MemoryError) as error:
-            self.failed(error)
+            self._protection.failed(error)
         finally:
             self.discard()
 
@@ -365,31 +366,7 @@ class Guard:
     def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
         """`function` for torch to call: what it raises ends here and is counted, and its time is
         leakguard's."""
-
-        @functools.wraps(function)
-        def safe(*args: Any, **kwargs: Any) -> None:
-            began = time.perf_counter()
-            try:
-                function(*args, **kwargs)
-            except Exception as error:
-                self.failed(error)
-            finally:
-                self._seconds += time.perf_counter() - began
-
-        return safe
-
-    def failed(self, error: Exception) -> None:
-        """Counts an internal failure; the first is said on stderr, and training goes on."""
-        self._failures.append(f"{type(error).__name__}: {error}")
-        if len(self._failures) == 1:
-            self._tell(f"an internal failure, training goes on: {self._failures[0]}")
-
-    def _spent(self) -> tuple[list[str], float]:
-        return self._failures, self._seconds
-
-    def _tell(self, sentence: str) -> None:
-        if sys.stderr is not None:
-            print(f"leakguard: {sentence}", file=sys.stderr)
+        return self._protection.guarded(function)
 
     def __enter__(self) -> Self:
         return self
@@ -413,4 +390,4 @@ class Guard:
 
                 print_report(report, sys.stderr)
         except Exception as error:
-            self.failed(error)
+            self._protection.failed(error)
