@@ -38,7 +38,7 @@ SLOW = 4e-3
 SHARE = 0.01
 RETRY_SECONDS, LONGEST_RETRY = 1.0, 64.0
 
-STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+STEP = "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SITE = "INSERT INTO site VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -227,12 +227,15 @@ class CaptureWriter:
             *figures,
             row.reserved,
             row.found,
+            row.backward_seconds,
+            row.optimizer_seconds,
         )
 
     def _thin(self, connection: sqlite3.Connection, device: str) -> None:
         number = self._device(connection, device)
         columns = (
-            "first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved, found"
+            "first, last, trough, peak, allocated, consumed, survivors, change, seconds, reserved, found, "
+            "backward_seconds, optimizer_seconds"
         )
         found = connection.execute(f"SELECT {columns} FROM step WHERE device = ? ORDER BY last", (number,))
         names = ("first_step", "last_step", *columns.split(", ")[2:])

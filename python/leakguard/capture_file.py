@@ -51,7 +51,7 @@ CREATE TABLE step (
   device INTEGER NOT NULL REFERENCES device, last INTEGER NOT NULL, first INTEGER NOT NULL,
   trough INTEGER NOT NULL, peak INTEGER NOT NULL, allocated INTEGER NOT NULL, consumed INTEGER NOT NULL,
   survivors INTEGER, change INTEGER, seconds REAL, reserved INTEGER,
-  found INTEGER,
+  found INTEGER, backward_seconds REAL, optimizer_seconds REAL,
   PRIMARY KEY (device, last)
 ) WITHOUT ROWID;
 CREATE TABLE site (

@@ -49,7 +49,8 @@ def _steps(connection: sqlite3.Connection, report: Report) -> Steps:
 def _rows(connection: sqlite3.Connection) -> tuple[StepRow, ...]:
     cursor = connection.execute(
         "SELECT name AS device, first AS first_step, last AS last_step, trough, peak, allocated, consumed, "
-        "coalesce(survivors, 0) AS survivors, change, seconds, reserved, found "
+        "coalesce(survivors, 0) AS survivors, change, seconds, reserved, found, "
+        "backward_seconds, optimizer_seconds "
         "FROM step JOIN device ON device.id = step.device ORDER BY device.id, last"
     )
     names = [name for name, *_ in cursor.description]

@@ -25,7 +25,7 @@ from leakguard.memory_snapshot import Snapshot
 from leakguard.phase_times import PhaseTimes
 from leakguard.recorder import LiveTeller, Recorder, Teller, command_line
 from leakguard.recording import MOST_SITES, Recording
-from leakguard.report import DeviceUsage, Lost, Overhead, Report, Steps
+from leakguard.report import Advice, DeviceUsage, Lost, Overhead, Report, Steps
 from leakguard.sources import sources_of
 from leakguard.step_rows import step_diff, step_growth, step_table
 from leakguard.step_sample import StepSample
@@ -165,9 +165,9 @@ class Engine:
         a sentence when the capture cannot be written. Raises ReportError when it cannot be created."""
         picture, reserved = functools.partial(self._picture, spent), self._attachment.cuda.reserved
         if live and live_files.is_wanted():
-            self._tellers.append(LiveTeller(self._watch, reserved, picture))
+            self._tellers.append(LiveTeller(self._watch, reserved, self._phases, picture))
         if capture is not None:
-            self._tellers.append(Recorder(capture, self._watch, reserved, picture, tell))
+            self._tellers.append(Recorder(capture, self._watch, reserved, self._phases, picture, tell))
 
     def end_telling(self, report: Report | None) -> None:
         """Ends what `record` and `tell_live` have begun, with the last report or without."""
@@ -268,11 +268,14 @@ class Engine:
         growing, rounding = growing_sites(
             self._watch, self._holders, self._attachment.cuda, self._steps.backward_calls.mostly_retained
         )
+        growing = growing or self._tails.growing()
         calls = self._steps.backward_calls
+        habits: list[Advice] = []
+        self._guarded(lambda: habits.extend(self._habits(grows=bool(growing))))()
         return Observation(
             steps=self._step_counts(),
             devices=tuple(self._usage(device, rounding.get(device, 0.0)) for device in self._devices()),
-            growing=growing or self._tails.growing(),
+            growing=growing,
             overhead=Overhead(
                 seconds=spent,
                 fraction=spent / elapsed if elapsed > 0 else 0.0,
@@ -287,17 +290,21 @@ class Engine:
             advice=(
                 *self._attachment.cuda.advice(self.step_count),
                 *backward_advice(calls),
-                *training_advice(
-                    self._watch,
-                    self.table(),
-                    self._steps.backward_line,
-                    calls,
-                    residents=self._attachment.cuda.residents().keys(),
-                    grows=bool(growing),
-                ),
+                *habits,
                 *(advice for teller in self._tellers for advice in teller.advice()),
             ),
             trouble=tuple(f"{device} (not all is seen: {why})" for device, why in trouble.items()),
+        )
+
+    def _habits(self, *, grows: bool) -> Iterable[Advice]:
+        """What the loop's own code could do otherwise."""
+        return training_advice(
+            self._watch,
+            self.table(),
+            self._steps.backward_line,
+            self._steps.backward_calls,
+            residents=self._attachment.cuda.residents().keys(),
+            grows=grows,
         )
 
     def _own_bytes(self) -> int:

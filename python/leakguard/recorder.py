@@ -15,6 +15,7 @@ from leakguard import live_files
 from leakguard._native import core
 from leakguard.capture import CaptureWriter
 from leakguard.found_survivors import found_survivors
+from leakguard.phase_times import PhaseTimes
 from leakguard.recording import Recording
 from leakguard.report import Advice, ReportError
 from leakguard.reserved_steps import ReservedSteps
@@ -74,17 +75,19 @@ class Recorder:
         path: Path,
         watch: core.Watch,
         reserved: ReservedSteps,
+        phases: PhaseTimes,
         picture: Callable[[], Recording],
         tell: Callable[[str], None],
     ) -> None:
         self._watch = watch
         self._reserved = reserved
+        self._phases = phases
         self._picture = picture
         self._tell = tell
         self._told = False
         self._writer = CaptureWriter(path, command=command_line())
         self._base = watch.base
-        self._maker = RowMaker(watch.base)
+        self._maker = RowMaker(watch.base, phases.between)
         self._owner = os.getpid()
         self._due = Due(self.every, self.budget)
         self._survivors: dict[tuple[str, int], int] = {}
@@ -136,7 +139,7 @@ class Recorder:
     def _put_rows(self) -> None:
         if self._watch.base != self._base:
             self._base = self._watch.base
-            self._maker = RowMaker(self._base)
+            self._maker = RowMaker(self._base, self._phases.between)
             self._survivors.clear()
             self._writer.restart()
         rows = self._maker.rows(self._watch.rows(self._maker.next))
@@ -170,9 +173,16 @@ class LiveTeller:
     every = 1.0
     budget = 0.005
 
-    def __init__(self, watch: core.Watch, reserved: ReservedSteps, picture: Callable[[], Recording]) -> None:
+    def __init__(
+        self,
+        watch: core.Watch,
+        reserved: ReservedSteps,
+        phases: PhaseTimes,
+        picture: Callable[[], Recording],
+    ) -> None:
         self._watch = watch
         self._reserved = reserved
+        self._phases = phases
         self._picture = picture
         self._writer: CaptureWriter | None = None
         self._began = time.time()
@@ -193,7 +203,7 @@ class LiveTeller:
             except (ReportError, OSError):
                 self._due.at = float("inf")
                 return
-        rows = RowMaker(self._watch.base).rows(self._watch.rows())
+        rows = RowMaker(self._watch.base, self._phases.between).rows(self._watch.rows())
         self._writer.replace(self._reserved.filled(rows, self._watch.base), self._picture())
         self._due.taken(elapsed, began)
 

@@ -433,9 +433,12 @@ class TestFailuresStayInside:
         assert guard_module.current() is None
 
     def test_without_a_stderr(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken() -> None:
+            raise RuntimeError("nobody hears it")
+
         monkeypatch.setattr(sys, "stderr", None)
         with leakguard.watch(on_exit="never") as guard:
-            guard.failed(RuntimeError("nobody hears it"))
+            guard.guarded(broken)()
             assert guard.report().lost.failures == 1
 
 
