@@ -141,6 +141,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Report]]:
     # Whatever else this process frees meanwhile must not hide the rise of its heap.
     monkeypatch.setattr(graph_tails, "SUSPICIOUS_BYTES", float("-inf"))
     modules: list[types.ModuleType] = []
+    thresholds = gc.get_threshold()
 
     def run(name: str) -> Report:
         file = PROGRAMS / f"{name}.py"
@@ -149,6 +150,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Report]]:
         modules.append(module)
         monkeypatch.setitem(sys.modules, name, module)
         gc.collect()
+        gc.set_threshold(10**6)  # when the collector runs by itself hangs on what else this process makes
         with leakguard.watch(on_exit="never") as guard:
             exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), module.__dict__)
             return guard.report()
@@ -158,6 +160,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Report]]:
         module.__dict__.clear()
     gc.unfreeze()
     gc.enable()
+    gc.set_threshold(*thresholds)
     gc.collect()
 
 
