@@ -64,6 +64,7 @@ def test_each_kind_of_model_at_each_moment(guard: Guard) -> None:
 
 
 def check_every_loop(guard: Guard, device: str) -> None:
+    before = Roles(guard.snapshot()).bytes_of("autograd_detail")  # other tests', where a process runs many
     for name, make in LOOPS.items():
         loop = make(device)
         guard.add(loop.model)
@@ -91,7 +92,7 @@ def check_every_loop(guard: Guard, device: str) -> None:
             if moment == "step end":
                 assert gradients, where
                 assert states, where
-                assert roles.bytes_of("autograd_detail") == 0, where
+                assert roles.bytes_of("autograd_detail") <= before, where
 
         loop.step(lambda _: None)
         loop.step(visit)

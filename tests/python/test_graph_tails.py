@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,9 +20,14 @@ STEPS = 40
 
 
 @pytest.fixture(autouse=True)
-def nodes_are_always_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def nodes_are_always_counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever else this process frees meanwhile must not hide the rise of its heap."""
     monkeypatch.setattr(graph_tails, "SUSPICIOUS_BYTES", float("-inf"))
+    gc.collect()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(10**6)
+    yield
+    gc.set_threshold(*thresholds)
 
 
 def training(steps: int = STEPS) -> Iterator[torch.Tensor]:

@@ -30,7 +30,7 @@ for file in sorted((TESTS / "scenes").glob("*_*.py")):
         importlib.import_module(f"scenes.{file.stem}")
 
 STEPS = 20
-OF_ITS_TIME = ("async", "worker", "thread", "parallel", "compil", "collector")
+OF_ITS_TIME = ("async", "worker", "thread", "parallel", "compil", "collect")
 """Scenes with these in their names share their work with threads and processes, or wait for the garbage collector: two
 unwatched runs differ too."""
 

@@ -115,7 +115,8 @@ def test_holders_and_shapes_where_they_are_asked_for(guard: Guard) -> None:
     (whole,) = [group for group in snapshot.groups if group.place.expression == "torch.ones(4, 512)"]
     assert whole.holder is not None and whole.holder.startswith("local 'part' in ")
     assert whole.shape is None
-    assert sum(group.bytes for group in snapshot.of("cpu")) == snapshot.devices[0].current("requested")
+    (cpu,) = [device for device in snapshot.devices if device.device == "cpu"]
+    assert sum(group.bytes for group in snapshot.of("cpu")) == cpu.current("requested")
     assert len(kept) + len(part) == 3 + 512
     text = str(snapshot)
     assert "cpu, alive by holder" in text and "cpu, alive by shape" in text
