@@ -129,7 +129,7 @@ class StepFinder:
 
     def _look_at_caller(self) -> None:
         line = calling_line()
-        if line is not None and len(self._backward_lines) < MOST_LINES:
+        if line is not None and (line in self._backward_lines or len(self._backward_lines) < MOST_LINES):
             self._backward_lines[line] += 1
 
     def _optimizer_begins(self, *_: Any) -> None:
